@@ -235,6 +235,14 @@ class ActualStep:
             return output.table.unread
         return ""
 
+    def doubt(self) -> str:
+        """Return how a text was read as a table, if it may be none.
+
+        Empty if the output is surely a table, or was not read as one yet.
+        """
+        table = self._cache.get(Table)
+        return table.doubt if isinstance(table, Table) else ""
+
     def is_empty(self) -> bool:
         """Return whether the output was read as an empty table or an empty graph.
 

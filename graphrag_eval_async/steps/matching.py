@@ -710,8 +710,10 @@ def _describe_output(step: PreparedStep, actual: ActualStep) -> str | None:
     """
     other_form = describe_other_form(step.step, actual.step)
     unread = actual.unread()
-    if other_form is not None or not unread:
+    if other_form is not None:
         return other_form
+    if not unread:
+        return actual.doubt() or None
     quoted = " ".join(unread[:MAX_UNREAD].split())
     return f"not read, since it stands outside the table: {quoted}"
 
@@ -723,4 +725,6 @@ def _is_nothing(output: Any) -> bool:
     """
     if isinstance(output, str) and _is_nothing_text(output.strip()):
         return True
+    if isinstance(output, dict) and output.get("content") == []:
+        return True  # MCP has no content if a tool returned nothing.
     return output is None or output == {} or is_empty(output)

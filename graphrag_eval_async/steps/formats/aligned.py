@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from graphrag_eval_async.errors import MalformedStep
 from graphrag_eval_async.steps.formats.pipes import check_all_rows_shown, is_type
+from graphrag_eval_async.steps.formats.right_aligned import read_right_aligned
 from graphrag_eval_async.steps.formats.row_counts import row_count_in
 from graphrag_eval_async.steps.formats.table import (
     AmbiguousStep,
@@ -51,16 +52,20 @@ class _Lines(NamedTuple):
 
 
 def seems_aligned(text: str) -> bool:
-    """Return whether rows follow a header that has gaps between its words, or a rule below it.
+    """Return whether rows follow a header that has gaps between its words, or a rule below it, or
+    whether all cells end below the names.
 
     A header with commas, semicolons, tabs or pipes is one of another format.
     """
-    if len(text) > MOST_CHARACTERS:
+    first_line = text.lstrip("\n").partition("\n")[0]
+    if _other_separator(first_line) is not None and not _is_shape(first_line.strip()):
         return False
-    lines = _split_lines(text)
-    if not lines.rows or _other_separator(lines.header) is not None:
+    lines = _split_lines(text[:MOST_CHARACTERS])
+    if not (lines.rows or lines.notes) or _other_separator(lines.header) is not None:
         return False
-    if _has_gap(lines.header) is not None:
+    if lines.rows and _has_gap(lines.header) is not None:
+        return True
+    if read_right_aligned(lines.header, lines.rows) is not None:
         return True
     # psql writes a rule below the name of a single column, which has no gap.
     second_line = text.lstrip("\n").partition("\n")[2].partition("\n")[0]
@@ -74,12 +79,20 @@ def read_aligned(text: str) -> Table:
 
     Raises:
         MalformedStep: a column has no name.
-        AmbiguousStep: the table is shortened.
+        AmbiguousStep: the table is shortened, or too long.
     """
+    if len(text) > MOST_CHARACTERS:
+        raise AmbiguousStep(
+            f"a table aligned by blanks of more than {MOST_CHARACTERS:,} characters, which is too "
+            "long to be read; write CSV or JSON"
+        )
     lines = _split_lines(text)
-    starts = _starts_of_columns(lines)
-    names = [column_name(name) for name in _cells(lines.header, starts)]
-    rows = [_cells(line, starts) for line in lines.rows]
+    table = read_right_aligned(lines.header, lines.rows)
+    if table is None:
+        starts = _starts_of_columns(lines)
+        table = [_cells(line, starts) for line in (lines.header, *lines.rows)]
+    names = [column_name(name) for name in table[0]]
+    rows = table[1:]
 
     for row in rows:
         # A first column without a name has the numbers of rows, which are always shown.
@@ -107,6 +120,7 @@ def _split_lines(text: str) -> _Lines:
     table: list[str] = []
     notes: list[str] = []
     is_below_dashes = False
+    has_rule = False
     for line in text.split("\n"):
         plain = line.strip()
         if not plain:
@@ -114,10 +128,14 @@ def _split_lines(text: str) -> _Lines:
         if _is_rule(plain):
             # polars writes three dashes below each name, and the types of columns below these.
             is_below_dashes = set(plain.split()) == {"---"}
+            has_rule = True
             continue
         if is_below_dashes and all(map(is_type, _gaps.split(plain))):
             continue
-        if _is_shape(plain) or (len(table) > 1 and row_count_in(plain) is not None):
+        row_count = row_count_in(plain)
+        # psql prints "(0 rows)" below the rule of a table without rows.
+        is_below_header = row_count == 0 and len(table) == 1 and has_rule
+        if _is_shape(plain) or (len(table) > 1 and row_count is not None) or is_below_header:
             notes.append(plain)
         else:
             table.append(line.rstrip())

@@ -35,6 +35,39 @@ USUAL_LIMIT = 131_072
 
 _limit_lock = threading.Lock()
 
+WORDS_OF_STATUS = frozenset(
+    {"error", "errors", "exception", "failed", "failure", "fail", "fatal", "timeout", "timed_out"}
+    | {
+        "aborted",
+        "abort",
+        "cancelled",
+        "canceled",
+        "denied",
+        "forbidden",
+        "unauthorized",
+        "refused",
+    }
+    | {"unavailable", "invalid", "rejected", "killed", "terminated", "interrupted", "stopped"}
+    | {"none", "null", "nil", "nan", "nothing", "empty", "unknown", "undefined", "unbound"}
+    | {"true", "false", "yes", "no", "ok", "okay", "done", "success", "successful", "succeeded"}
+    | {"finished", "completed", "complete", "ready", "running", "pending", "sorry", "warning"}
+    | {"info", "debug", "notfound", "not_found", "missing", "n", "y"}
+)
+"""Words, in lower case, that a tool may write in place of a table."""
+
+_answer_after_ask = re.compile(
+    r"(?:the )?(?:(?:result|answer)\s+(?:of|to)\s+(?:the )?)?[?\"]?_?ask(?:_?result)?\b[\"]?"
+    r"(?:\s+(?:query|result|answer|returned|returns|is|was))*\s*(?:=>|->|[:=])?\s*"
+    r"(true|false|yes|no)[.!]?"
+).fullmatch
+"""Finds the answer in a text in lower case that names ASK and then says true or false."""
+
+MOST_NAMES_IN_DOUBT = 5
+"""How many names of columns are quoted where a text may be no table."""
+
+LONGEST_DOUBT = 200
+"""Characters up to which these names are quoted."""
+
 LONGEST_ANSWER = 100
 """Characters below which a text is looked at for the answer to ASK."""
 
@@ -59,6 +92,9 @@ def read_tsv(text: str) -> Table:
     Raises:
         MalformedStep: a name is repeated, or a row is not as wide as the header.
     """
+    boolean = _answer_to_ask(text)
+    if boolean is not None and "\t" not in text:
+        return Table(answer(boolean), typed=True)
     header, *lines = text.replace("\r\n", "\n").split("\n")
     if header == "":
         return _table_without_columns(lines)
@@ -185,7 +221,11 @@ def read_csv(text: str, *, is_declared: bool = False) -> Table:
         document = document_of_rows(names, terms)
     except MalformedStep as error:
         raise _no_csv(str(error)) from None
-    return Table(document, typed=False, has_blanks=True, unread=note)
+    doubt = ""
+    if not is_declared and not all(map(is_plain_name, names)):
+        quoted_names = ", ".join(map(repr, names[:MOST_NAMES_IN_DOUBT]))
+        doubt = f"read as CSV with the columns {quoted_names[:LONGEST_DOUBT]}"
+    return Table(document, typed=False, has_blanks=True, unread=note, doubt=doubt)
 
 
 def _read_csv_cell(text: str) -> Term | None:
@@ -198,27 +238,43 @@ def has_cells_like_terms(text: str) -> bool:
     return '""@' in text or '""^^' in text or _find_iri_cell(text) is not None
 
 
-def is_lone_header(output: object, name: str) -> bool:
-    """Return whether an output is the header of an empty table whose one column has this name."""
+def is_lone_header(output: object, name: str, *, allow_others: bool) -> bool:
+    """Return whether an output is the header of an empty table of one column.
+
+    Args:
+        output: any output. Only text is a header, with one line break at most.
+        name: the name of the column.
+        allow_others: whether the column may also have another name, which a line break must follow.
+            A word by which tools say how it went is no name.
+    """
     if not isinstance(output, str):
         return False
-    line = output.strip("\ufeff \t\r\n")
-    return "\n" not in line and column_name(line) == name
+    text = output.lstrip("\ufeff \t\r\n").replace("\r\n", "\n")
+    line, line_break, rest = text.partition("\n")
+    if rest.strip(" \t"):
+        return False
+    header = column_name(line)
+    if header == name:
+        return True
+    is_other_name = header.isidentifier() and header.lower() not in WORDS_OF_STATUS
+    return allow_others and bool(line_break) and is_other_name
 
 
 def _answer_to_ask(text: str) -> bool | None:
     """Return the answer to ASK in a text; None if the text says something else.
 
-    The answer is a boolean alone, or below the header that Jena writes.
+    The answer is a boolean alone, below the header that Jena writes, or after "ASK" as in
+    "Ask => Yes" and "The ASK query returned: true".
     """
     if len(text) >= LONGEST_ANSWER:
         return None
-    words = text.lower().split()
-    if words[:1] == ["_askresult"]:
-        words = words[1:]
-    if words not in (["true"], ["false"]):
+    stripped = text.strip().lower()
+    if stripped in ("true", "false"):
+        return stripped == "true"
+    match = _answer_after_ask(stripped)
+    if match is None:
         return None
-    return words == ["true"]
+    return match[1] in ("true", "yes")
 
 
 def _delimiter(text: str) -> str:

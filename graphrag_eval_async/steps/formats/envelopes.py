@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, NamedTuple
 
 from graphrag_eval_async.errors import MalformedStep
+from graphrag_eval_async.steps.formats.completeness import Shortening, shortening_in
 from graphrag_eval_async.steps.formats.delimited import is_tsv
 from graphrag_eval_async.steps.formats.json_tables import (
     ANSWER_KEYS,
+    are_numbered_columns,
     is_table,
     is_term_object,
     says_error,
@@ -15,6 +18,8 @@ from graphrag_eval_async.steps.formats.json_tables import (
 from graphrag_eval_async.steps.formats.json_text import decode_json, looks_like_json
 from graphrag_eval_async.steps.formats.pipes import has_pipes
 from graphrag_eval_async.steps.formats.prose import find_json, find_xml
+from graphrag_eval_async.steps.formats.store_tables import is_store_table
+from graphrag_eval_async.steps.formats.table import AmbiguousStep
 from graphrag_eval_async.steps.formats.terms import is_rdf_json
 
 MOST_ENVELOPES = 10
@@ -23,7 +28,8 @@ MOST_ENVELOPES = 10
 PAYLOAD_KEYS = (
     "structuredContent", "structured_content", "result", "results", "output", "data", "rows",
     "records", "items", "response", "content", "json", "resource", "text", "value", "values",
-    "body", "payload", "answer", "tool_result", "observation",
+    "body", "payload", "answer", "tool_result", "observation", "series", "artifact", "stdout",
+    "rdf", "turtle",
 )  # fmt: skip
 """Keys under which envelopes hold what is in them; the first that holds something counts."""
 
@@ -54,6 +60,29 @@ BLOCK_TYPES = frozenset(
 )
 """The types of content blocks in MCP and in messages to models."""
 
+KEYS_OF_OTHER_BLOCKS = {
+    "resource_link": "uri",
+    "image": "data",
+    "image_url": "image_url",
+    "audio": "data",
+    "input_audio": "input_audio",
+    "search_result": "source",
+    "tool_reference": "tool_name",
+}
+"""The types of content blocks that hold no table, each with a key that all its blocks have."""
+
+_in_element = re.compile(
+    r"<(result|results|output|tool_result|tool_response|response|data|observation|stdout)>"
+    r"(.*)</\1>\s*",
+    re.DOTALL,
+).fullmatch
+"""An element round a whole text, as prompts and frameworks mark the result of a tool."""
+
+_begins_like_rdf = re.compile(
+    r"@(?:prefix|base)\b|<rdf:|(?:<[^<>\s]+>|_:\S+)\s+(?:<[^<>\s]+>|a)\s+\S"
+).match
+"""Whether a text begins as a graph does: with a prefix, or with the terms of a statement."""
+
 _XML = ("<?xml", "<sparql", "<rdf:", "<!--")
 """How XML begins; other text in angle brackets is an IRI."""
 
@@ -70,6 +99,9 @@ class Payload(NamedTuple):
     unread: str = ""
     """Text in the envelopes that was passed over."""
 
+    shortening: Shortening = Shortening()
+    """What the envelopes say of rows that are not in it."""
+
 
 def open_envelopes(output: Any, *, allow_broken_json: bool = False) -> Payload:
     """Return what an output holds: JSON in text, in fences, in content blocks, under keys.
@@ -79,21 +111,26 @@ def open_envelopes(output: Any, *, allow_broken_json: bool = False) -> Payload:
         allow_broken_json: whether text that begins like JSON may be something else.
 
     Raises:
-        MalformedStep: JSON is broken, or several parts may be the result. Never raised with
-            `allow_broken_json`.
+        MalformedStep: JSON is broken. Never raised with `allow_broken_json`.
+        AmbiguousStep: several parts may be the result, or none.
     """
     payload = Payload(output)
     for _ in range(MOST_ENVELOPES):
         try:
             inner = _open(payload.value)
+        except AmbiguousStep:
+            raise
         except MalformedStep:
             if not allow_broken_json:
                 raise
             break
         if inner is None:
             break
-        unread = "\n".join(text for text in (payload.unread, inner.unread) if text)
-        payload = Payload(inner.value, unread)
+        payload = Payload(
+            value=inner.value,
+            unread="\n".join(text for text in (payload.unread, inner.unread) if text),
+            shortening=payload.shortening.or_else(inner.shortening),
+        )
     return payload
 
 
@@ -125,6 +162,9 @@ def open_text(text: str) -> Payload | None:
         return _decode(stripped)
     if any(fence in stripped for fence in FENCES):
         return _open_fence(stripped)
+    element = _in_element(stripped)
+    if element is not None:
+        return Payload(element[2].strip("\r\n"))
     in_prose = _open_prose(stripped)
     if in_prose is not None:
         return in_prose
@@ -176,7 +216,7 @@ def _open_fence(text: str) -> Payload | None:
     """Return the text in the one code fence that has no query; None if there is none.
 
     Raises:
-        MalformedStep: several fences may have the result.
+        AmbiguousStep: several fences may have the result.
     """
     results: list[str] = []
     lines_outside: list[str] = []
@@ -200,7 +240,7 @@ def _open_fence(text: str) -> Payload | None:
     if not results:
         return None
     if len(results) > 1:
-        raise MalformedStep(f"{len(results)} code fences, of which any may be the result")
+        raise AmbiguousStep(f"{len(results)} code fences, of which any may be the result")
     return Payload(results[0], "\n".join(line for line in lines_outside if line.strip()))
 
 
@@ -214,15 +254,10 @@ class _Block(NamedTuple):
 
 def _open_object(value: dict[str, Any]) -> Payload | None:
     """Return what an object holds under the key of an envelope; None if it is a table or a row."""
-    if "head" in value or is_table(value) or _has_columns(value):
+    if _is_result(value) or says_error(value):
         return None
-    is_json_ld = any(key.startswith("@") for key in value)
-    if is_json_ld or says_error(value):
-        return None
-    if value and all(is_term_object(term) and "type" in term for term in value.values()):
-        return None  # The object is a row of terms.
-    if is_rdf_json(value):
-        return None
+    if value.get("content") == [] and value.keys() <= KEYS_OF_ENVELOPES | {"content"}:
+        return None  # MCP writes so that a tool returned nothing, which is no table.
 
     # An object with one key is an envelope, whatever the key.
     keys: tuple[str, ...] = PAYLOAD_KEYS
@@ -237,8 +272,40 @@ def _open_object(value: dict[str, Any]) -> Payload | None:
         if is_name_of_column or inner is None:
             continue
         if _holds_table(inner):
-            return Payload(inner)
+            return Payload(inner, _other_contents(value, key), shortening_in(value))
     return None
+
+
+def _is_result(value: dict[str, Any]) -> bool:
+    """Return whether an object is itself a table, a row of terms, or a graph, and no envelope."""
+    if "head" in value or is_table(value) or is_store_table(value) or _has_columns(value):
+        return True
+    if are_numbered_columns(value):
+        return True
+    if any(key.startswith("@") for key in value):
+        return True  # The object is JSON-LD.
+    if value and all(is_term_object(term) and "type" in term for term in value.values()):
+        return True
+    return is_rdf_json(value)
+
+
+def _other_contents(value: dict[str, Any], key: str) -> str:
+    """Return the text beside `structuredContent` in a result of MCP, if it holds something else.
+
+    Args:
+        value: the result.
+        key: the key that counts. The text beside any other key is not returned.
+    """
+    contents = value.get("content")
+    if key not in ("structuredContent", "structured_content") or not isinstance(contents, list):
+        return ""
+    structured = value[key]
+    same_values = [structured]
+    if isinstance(structured, dict):
+        same_values += structured.values()
+    texts = [block.get("text") for block in contents if isinstance(block, dict)]
+    others = [text for text in texts if _decode_if_json(text) not in same_values]
+    return "\n".join(text for text in others if isinstance(text, str))
 
 
 def _has_columns(value: dict[str, Any]) -> bool:
@@ -259,7 +326,7 @@ def _holds_table(value: Any) -> bool:
     if isinstance(value, str):
         text = value.strip()
         is_long = "\n" in text or text[:1] in ("{", "[", "|", "?") or text.startswith(_XML)
-        return is_long or text.lower() in ("true", "false")
+        return is_long or text.lower() in ("true", "false") or _begins_like_rdf(text) is not None
     return isinstance(value, dict | list | tuple | bool)
 
 
@@ -276,7 +343,9 @@ def _open_list(items: list[Any]) -> Payload | None:
         [item] = items
         if isinstance(item, str) and _holds_table(item):
             return Payload(item)
-        if isinstance(item, dict) and is_table(item):
+        if isinstance(item, dict) and (is_table(item) or is_store_table(item) or "series" in item):
+            return Payload(item)
+        if isinstance(item, list) and item and all(map(_is_block, item)):
             return Payload(item)
     if all(isinstance(item, str) and item.lstrip().startswith("{") for item in items):
         return _join_blocks(items)
@@ -290,17 +359,30 @@ def _is_block(item: Any) -> bool:
     """
     if not isinstance(item, dict):
         return False
-    if "type" in item:
-        has_content = not item.keys().isdisjoint(CONTENT_KEYS) or item["type"] in ("image", "audio")
-        return isinstance(item["type"], str) and item["type"] in BLOCK_TYPES and has_content
+    kind = item.get("type")
+    if isinstance(kind, str):
+        has_content = not item.keys().isdisjoint(CONTENT_KEYS)
+        return (kind in BLOCK_TYPES and has_content) or _holds_no_table(item)
     if len(item) != 1:
         return False
     [key] = item
     return key in ("json", "text") and _holds_table(item[key])
 
 
+def _holds_no_table(block: dict[str, Any]) -> bool:
+    """Return whether a content block is an image, a link or the like, which holds no table."""
+    return KEYS_OF_OTHER_BLOCKS.get(block["type"]) in block
+
+
 def _open_blocks(blocks: list[dict[str, Any]]) -> Payload:
-    """Return what content blocks hold: of one, its content; of several, the table in them."""
+    """Return what content blocks hold: of one, its content; of several, the table in them.
+
+    Raises:
+        AmbiguousStep: all are images, links and the like, in which no table is read.
+    """
+    if all("type" in block and _holds_no_table(block) for block in blocks):
+        types = ", ".join(dict.fromkeys(block["type"] for block in blocks))
+        raise AmbiguousStep(f"content blocks of type {types}, in which no table is read")
     contents = []
     for block in blocks:
         for key in CONTENT_KEYS:

@@ -6,6 +6,7 @@ from math import isinf, isnan
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from graphrag_eval_async.errors import MalformedStep
+from graphrag_eval_async.steps.formats.store_tables import read_store_table
 from graphrag_eval_async.steps.formats.table import (
     AmbiguousStep,
     Table,
@@ -63,6 +64,9 @@ TERM_KEYS = frozenset(
 )
 """Keys of a term in SPARQL results JSON and in RDF/JS."""
 
+TYPES_OF_RDFJS = {"BlankNode": "bnode", "NamedNode": "uri", "Literal": "literal"}
+"""The types of terms in SPARQL results JSON, by how RDF/JS calls them."""
+
 NOT_A_NUMBER = "NaN"
 """How XML Schema writes the double that is no number. pandas means an unbound cell by it."""
 
@@ -74,6 +78,9 @@ def says_error(value: dict[str, Any]) -> bool:
     if value.get("isError") is True or value.get("is_error") is True:
         return True
     if value.get("success") is False or value.get("ok") is False:
+        return True
+    exit_code = value.get("exit_code", value.get("returncode"))
+    if "stdout" in value and exit_code not in (None, 0):
         return True
     status = value.get("status")
     is_failed = isinstance(status, str) and status.lower() in ("error", "failed", "failure")
@@ -97,6 +104,11 @@ def read_json_table(value: Any) -> Table:
     """
     if isinstance(value, bool):
         return Table(answer(value), typed=True)
+    if isinstance(value, dict) and says_error(value):
+        raise MalformedStep("the tool says that it failed")
+    store_table = read_store_table(value)
+    if store_table is not None:
+        return _read_names_and_rows(store_table.names, store_table.rows, has_terms=False)
     if isinstance(value, list | tuple):
         return _read_list(value)
     if isinstance(value, dict):
@@ -108,10 +120,10 @@ def _read_object(value: dict[str, Any]) -> Table:
     """Read the table, or the answer to ASK, in an object.
 
     Raises:
-        MalformedStep: the object says that the tool failed, or holds no table.
+        MalformedStep: the object has no content or no table.
     """
-    if says_error(value):
-        raise MalformedStep("the tool says that it failed")
+    if value.get("content") == []:
+        raise MalformedStep("no content, so the tool returned nothing")
     boolean = _answer_in(value)
     if boolean is not None:
         return Table(answer(boolean), typed=True)
@@ -175,7 +187,7 @@ def _bindings_in(value: dict[str, Any]) -> list[Any] | None:
 def _read_bindings(bindings: list[dict[str, Any]]) -> Table:
     """Read rows of SPARQL results that lack the list of variables, so the rows name them."""
     if not bindings:
-        return _empty_table()
+        return empty_table()
     names = dict.fromkeys(name for row in bindings for name in row)
     return _read_objects(bindings, list(names))
 
@@ -263,7 +275,7 @@ def _read_list(rows: Row) -> Table:
     without rows, which equals any other table without rows.
     """
     if not rows:
-        return _empty_table()
+        return empty_table()
     if all(isinstance(row, dict) for row in rows):
         return _read_objects(list(rows), list(dict.fromkeys(name for row in rows for name in row)))
     if all(isinstance(row, list | tuple) for row in rows):
@@ -354,6 +366,19 @@ def _are_numbers(value: Mapping[str, Any]) -> bool:
     return bool(value) and all(key == str(number) for number, key in enumerate(value))
 
 
+def are_numbered_columns(value: dict[str, Any]) -> bool:
+    """Return whether an object has columns as pandas writes them, with plain values.
+
+    A column is an object with the number of each row.
+    """
+    for column in value.values():
+        if not isinstance(column, dict) or not _are_numbers(column):
+            return False
+        if any(isinstance(cell, dict | list) for cell in column.values()):
+            return False
+    return bool(value)
+
+
 def _read_cell(value: Any) -> Term | None:
     """Return the term that a value of JSON stands for; None if it is unbound.
 
@@ -414,8 +439,8 @@ def _read_term_object(value: dict[str, Any]) -> Term | None:
     term = _read_cell(inner)
     if term is None or not isinstance(inner, str):
         return term
-    is_blank = value.get("type") == "bnode" or value.get("termType") == "BlankNode"
-    term = {"type": "bnode" if is_blank else value.get("type"), "value": inner}
+    kind = TYPES_OF_RDFJS.get(str(value.get("termType")), value.get("type"))
+    term = {"type": kind, "value": inner}
     if isinstance(datatype, str):
         term["datatype"] = datatype
     return term
@@ -426,6 +451,6 @@ def _table(names: Sequence[str], rows: Sequence[Sequence[Term | None]]) -> Table
     return Table(document_of_rows(names, rows), typed=False)
 
 
-def _empty_table() -> Table:
+def empty_table() -> Table:
     """Return a table without rows, and with so many columns that it has all that are wanted."""
     return _table([f"column_{number}" for number in range(ANY_COLUMNS)], [])

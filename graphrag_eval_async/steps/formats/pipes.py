@@ -128,10 +128,13 @@ def read_pipes(text: str) -> Table:
     style = _style_of(lines[start:end])
     has_edges = header.startswith("|")
     names = [column_name(name) for name in _cells(header, has_edges=has_edges)]
-    terms = []
+    terms: list[list[Term | None]] = []
     for row in rows:
         cells = _cells(row, has_edges=has_edges)
-        if len(cells) < len(names) and row_count_in(row.strip("| ")) is not None:
+        stated_count = row_count_in(row.strip("| "))
+        is_narrow = len(cells) < len(names) and stated_count is not None
+        is_count_of_rows = len(names) == 1 and stated_count == len(terms)
+        if is_narrow or (is_count_of_rows and style is _Style.BOXED):
             notes.append(row)  # DuckDB writes the number of rows into the box.
             continue
         check_all_rows_shown(cells)

@@ -14,8 +14,10 @@ from typing import Any
 from graphrag_eval_async.catalogue.media_types import CSV, TSV, XML
 from graphrag_eval_async.errors import MalformedStep
 from graphrag_eval_async.steps.formats.aligned import read_aligned, seems_aligned
+from graphrag_eval_async.steps.formats.completeness import shortening_in, shortening_in_note
 from graphrag_eval_async.steps.formats.delimited import is_tsv, read_csv, read_tsv
-from graphrag_eval_async.steps.formats.envelopes import open_envelopes
+from graphrag_eval_async.steps.formats.empty_tables import read_empty_table
+from graphrag_eval_async.steps.formats.envelopes import Payload, open_envelopes
 from graphrag_eval_async.steps.formats.html_tables import has_html_table, read_html_table
 from graphrag_eval_async.steps.formats.json_tables import is_table, read_json_table
 from graphrag_eval_async.steps.formats.pipes import has_pipes, read_pipes
@@ -103,11 +105,36 @@ def read_table(output: Any, *, media_type: str | None = None) -> Table:
     """
     payload = open_envelopes(output)
     if isinstance(payload.value, str):
-        table = _read_text(payload.value, media_type)
+        table = read_empty_table(payload.value) or _read_text(payload.value, media_type)
     else:
         table = read_json_table(payload.value)
     unread = "\n".join(text for text in (payload.unread, table.unread) if text)
+    _check_whole(table, payload, unread)
     return table._replace(unread=unread)
+
+
+def _check_whole(table: Table, payload: Payload, unread: str) -> None:
+    """Check that neither the envelopes of a table nor the text around it say that rows are missing.
+
+    Args:
+        table: the table, or the answer to ASK.
+        payload: the table in JSON or text, and what its envelopes say.
+        unread: the text around the table.
+
+    Raises:
+        AmbiguousStep: rows are missing.
+    """
+    if "boolean" in table.document:
+        return
+    shortening = payload.shortening
+    if isinstance(payload.value, dict) and is_table(payload.value):
+        shortening = shortening.or_else(shortening_in(payload.value))
+    rows = table.document.get("results", {})
+    bindings = rows.get("bindings") if isinstance(rows, dict) else None
+    row_count = len(bindings) if isinstance(bindings, list) else 0
+    problem = shortening.explain(row_count) or shortening_in_note(unread)
+    if problem is not None:
+        raise AmbiguousStep(problem)
 
 
 def _read_text(text: str, media_type: str | None) -> Table:

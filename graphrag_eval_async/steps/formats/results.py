@@ -384,12 +384,18 @@ def _mark_blank_nodes_of_virtuoso(terms: list[_Term]) -> None:
 
 
 def _mark_iris(column: Column, rows: Sequence[dict[str, _Term]]) -> None:
-    """Change the values of the IRIs in a column so that they differ from those of all literals."""
+    """Put the IRIs in a column into angle brackets, so that they differ from all literals.
+
+    Their texts change, too, since tables may also be compared by these.
+    """
+    texts = list(column.texts)
     values = list(column.values)
     for index, row in enumerate(rows):
         term = row.get(column.name)
         if term is not None and term.type == "uri":
+            texts[index] = f"<{texts[index]}>"
             values[index] = f"<{values[index]}>"
+    column.texts = texts
     column.values = values
 
 

@@ -16,7 +16,7 @@ Document: TypeAlias = dict[str, Any]
 
 
 class AmbiguousStep(MalformedStep):
-    """An output that can be read as several tables, or of which a part is missing."""
+    """An output that can be read as several tables, or that has no whole table, and says why."""
 
 
 class Table(NamedTuple):
@@ -33,6 +33,9 @@ class Table(NamedTuple):
 
     unread: str = ""
     """Text around the table, which was passed over."""
+
+    doubt: str = ""
+    """How a text was read that may be no table; empty if that is sure."""
 
 
 def is_plain_name(name: str) -> bool:

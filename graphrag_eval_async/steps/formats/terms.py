@@ -111,6 +111,9 @@ def _read_literal(text: str) -> Term | None:
     suffix = _suffix(text, end + 1)
     if end == 0 or suffix is None:
         return None
+    if end < len(text) - 1 and text.startswith(quote * 3) and text.endswith(quote * 3, 4, end + 1):
+        # A long literal of Turtle. Without language or datatype, it may be a doubled quote of CSV.
+        return _literal_term(text[3 : end - 2], *suffix.groups())
     return _literal_term(text[1:end].replace(quote * 2, quote), *suffix.groups())
 
 

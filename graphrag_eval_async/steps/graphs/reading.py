@@ -21,8 +21,13 @@ from graphrag_eval_async.errors import MalformedStep, needs
 from graphrag_eval_async.records.decoding import nests_deeper
 from graphrag_eval_async.steps.budget import Budget
 from graphrag_eval_async.steps.formats.envelopes import open_envelopes
+from graphrag_eval_async.steps.formats.table import AmbiguousStep
 from graphrag_eval_async.steps.formats.terms import is_rdf_json
-from graphrag_eval_async.steps.graphs.statements import statements_of_rdf_json, statements_of_table
+from graphrag_eval_async.steps.graphs.statements import (
+    lines_of_statements,
+    statements_of_rdf_json,
+    statements_of_table,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -107,7 +112,16 @@ def _read_leniently(output: Any, media_type: str | None, budget: Budget, *, unio
     The output is read, in this order, as RDF/JSON, as RDF with its envelopes, as RDF without them,
     and as a table of subject, predicate and object. For the arguments and errors, see `read_graph`.
     """
-    content = open_envelopes(output, allow_broken_json=True).value
+    ambiguity: AmbiguousStep | None = None
+    content = output
+    try:
+        content = open_envelopes(output, allow_broken_json=True).value
+    except AmbiguousStep as error:
+        # The literals of a graph may hold code fences, so it is read first as it is.
+        ambiguity = error
+    lines = lines_of_statements(content)
+    if lines is not None:
+        content = "\n".join(lines)
     if is_rdf_json(content):
         # It can be read as JSON-LD, too, and means something else there.
         return _parse(statements_of_rdf_json(content), _N_QUADS, budget, union=union)
@@ -127,6 +141,8 @@ def _read_leniently(output: Any, media_type: str | None, budget: Budget, *, unio
     table = statements_of_table(content)
     if table is not None:
         return _parse(table, _N_QUADS, budget, union=union)._replace(is_table=True)
+    if ambiguity is not None:
+        raise ambiguity
     if first_error is not None:
         raise first_error
     return Graph([])
@@ -141,7 +157,10 @@ def describe_wrong_statement(output: Any) -> str | None:
     Returns:
         None if nothing is wrong, or if the output is something else.
     """
-    content = open_envelopes(output, allow_broken_json=True).value
+    try:
+        content = open_envelopes(output, allow_broken_json=True).value
+    except AmbiguousStep as error:
+        return None if _is_graph(output) else str(error)
     try:
         if is_rdf_json(content):
             statements: str | None = statements_of_rdf_json(content)
@@ -152,6 +171,15 @@ def describe_wrong_statement(output: Any) -> str | None:
     except MalformedStep as error:
         return str(error)
     return None
+
+
+def _is_graph(output: Any) -> bool:
+    """Return whether an output is RDF as it is, without envelopes."""
+    try:
+        _read_exactly(output, None, Budget(), union=False)
+    except MalformedStep:
+        return False
+    return True
 
 
 def _read_exactly(output: Any, media_type: str | None, budget: Budget, *, union: bool) -> Graph:

@@ -53,6 +53,8 @@ def statements_of_table(value: Any) -> str | None:
         MalformedStep: a row has no subject, predicate or object, or a term is no absolute IRI where
             one must stand.
     """
+    if _is_list_without_names(value):
+        value = [[SUBJECT, PREDICATE, OBJECT], *value]
     try:
         document = read_table(value).document
         results = results_of(document)
@@ -72,6 +74,33 @@ def statements_of_table(value: Any) -> str | None:
         except MalformedStep as error:
             raise MalformedStep(f"row {number}: {error}") from None
     return "".join(lines)
+
+
+def lines_of_statements(value: Any) -> list[str] | None:
+    """Return a list of texts that all end with a stop, as lines of N-Triples do.
+
+    None if the value is no such list, and no object with nothing but such a list.
+    """
+    if isinstance(value, dict) and len(value) == 1:
+        [value] = value.values()
+    if not isinstance(value, list) or not value:
+        return None
+    if not all(isinstance(line, str) and line.rstrip().endswith(".") for line in value):
+        return None
+    return value
+
+
+def _is_list_without_names(value: Any) -> bool:
+    """Return whether a value is a list of subjects, predicates and objects, without their names.
+
+    The first predicate is an IRI then, and no name of a column is one.
+    """
+    if not isinstance(value, list) or not value:
+        return False
+    if not all(isinstance(row, list | tuple) and len(row) == 3 for row in value):
+        return False
+    _, predicate, _ = value[0]
+    return isinstance(predicate, str) and ":" in predicate
 
 
 def _column_names_by_role(names: list[str]) -> dict[str, str] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -109,6 +110,10 @@ class SparqlStep:
         results = actual.results(has_blanks=table.has_blanks, strict_types=strict_types)
         if reference.results.boolean is not None:
             results = _read_as_boolean(results)
+        elif results.boolean is not None:
+            # A reference in CSV or TSV may be the answer to ASK as some stores write it.
+            boolean_results = _read_as_boolean(reference.results)
+            reference = replace(reference, results=boolean_results)
         return compare_results(
             reference,
             results,
@@ -123,11 +128,12 @@ class SparqlStep:
         Such an output is not read as a table: without the reference, a text of one word cannot be
         distinguished from a header.
         """
-        results = self.reference().results
-        if results.boolean is not None or results.row_count > 0 or len(results.variables) != 1:
+        reference = self.reference()
+        is_boolean = reference.results.boolean is not None
+        if is_boolean or reference.results.row_count > 0 or len(reference.names) != 1:
             return False
-        [name] = results.variables
-        return is_lone_header(actual_output, name)
+        allow_others = reference.rules.columns != BY_NAME
+        return is_lone_header(actual_output, reference.names[0], allow_others=allow_others)
 
 
 def compare_results(
