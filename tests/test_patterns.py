@@ -50,6 +50,8 @@ def used() -> Iterator[Use]:
         for name, value in known.items():  # Methods that were taken from patterns.
             if isinstance(getattr(value, "__self__", None), re.Pattern):
                 yield name, value.__name__, value.__self__
+            elif isinstance(value, re.Pattern):  # It may be given to a function that matches it.
+                yield name, "match", value
         for node in ast.walk(ast.parse(text)):
             match node:
                 case ast.Call(

@@ -179,7 +179,7 @@ def test_the_address_of_the_api_v1_of_azure_is_refused(end: str) -> None:
         "/openai/v1; to use its API v1, write provider: openai"
     )
     with pytest.raises(ConfigError) as caught:
-        check_connections(llm, "generation")
+        check_connections(llm, "generation", is_given_by_name=False)
     assert [*caught.value.problems] == [expected]
 
 
