@@ -56,7 +56,7 @@ _object_start = re.compile(r"<(?:(?:Record|Node|Relationship|Path)(?=[ >]))?")
 _labels_begin = re.compile(r"[(\[]\s*(?:[^\W\d]\w*\s*)?:")
 """How a node or a relationship begins in Cypher: a bracket, perhaps a variable, a colon."""
 
-_record_key = re.compile(r"\s*((?:[^=]|(?<=[ <>!])=|=(?= ))+)=")
+_record_key = re.compile(r"\s*+((?:[^=]|(?<=[ <>!])=|=(?= ))+)=")
 """The name of a field of a record, which may be an expression such as ``n.year >= 1950``."""
 
 _escape = re.compile(
