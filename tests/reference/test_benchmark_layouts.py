@@ -249,6 +249,32 @@ def test_keys_choose_a_language_and_make_a_tag(tmp_path: Path) -> None:
     assert question["reference_answer"] == '["Playtime"]\n["Parade"]'
 
 
+CYPHER_QUERIES = {
+    "comment": "// All films\nMATCH (f:Film) RETURN f",
+    "comment in a line": "/* All */ MATCH (f:Film) RETURN f",
+    "no blank": "MATCH(f:Film) RETURN f",
+    "subquery": "CALL{MATCH (f) RETURN f} RETURN f",
+    "lower case": "optional match (f:Film) return f",
+    "writing": "CREATE (f:Film)",
+}
+
+
+@pytest.mark.parametrize("query", CYPHER_QUERIES.values(), ids=CYPHER_QUERIES.keys())
+def test_queries_in_cypher_are_told_from_sparql(query: str, tmp_path: Path) -> None:
+    path = written(tmp_path, "a.json", [{"q": "Which?", "c": query}])
+    [template] = import_questions(path, question="q", query="c")
+    [question] = template["questions"]
+    assert question["reference_steps"] == [[{"name": "cypher_query", "reference_query": query}]]
+
+
+def test_records_whose_query_cannot_be_read_are_skipped(tmp_path: Path) -> None:
+    records = [{"q": "Which?", "c": SELECT}, {"q": "Why?", "c": "SELET ?x"}]
+    path = written(tmp_path, "a.json", records)
+    with pytest.warns(GraphragEvalWarning, match="neither SPARQL nor Cypher: 2"):
+        [template] = import_questions(path, question="q", query="c")
+    assert [question["id"] for question in template["questions"]] == ["1"]
+
+
 WRONG: dict[str, tuple[str, str, dict[str, str], str]] = {
     "key": (
         "a.json",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections import defaultdict
 from difflib import get_close_matches
 from pathlib import Path
@@ -21,13 +22,22 @@ from graphrag_eval_async.reference.benchmarks.records import (
     value_at,
 )
 from graphrag_eval_async.reference.benchmarks.templates import check_questions, check_score, scored
-from graphrag_eval_async.steps.tokens import form_of
+from graphrag_eval_async.steps.tokens import FORMS, form_of
 
 MAX_LISTED_IDS = 20
 """How many ids of questions a warning lists."""
 
-CYPHER_CLAUSES = frozenset({"MATCH", "OPTIONAL", "CALL", "UNWIND", "WITH", "RETURN"})
-"""Words with which a Cypher query that reads begins."""
+CYPHER_KEYWORDS = frozenset(
+    {
+        *("MATCH", "OPTIONAL", "CALL", "UNWIND", "WITH", "RETURN", "SHOW", "USE", "CYPHER"),
+        *("CREATE", "MERGE", "DELETE", "DETACH", "SET", "REMOVE", "FOREACH", "LOAD"),
+        *("EXPLAIN", "PROFILE"),
+    }
+)
+"""Words with which a statement in Cypher begins."""
+
+_first_word = re.compile(r"(?:\s|//[^\n]*|/\*(?:[^*]|\*(?!/))*\*/)*+([A-Za-z]+)").match
+"""Finds the first word of a statement in Cypher after white space and comments."""
 
 
 class Keys(Struct, frozen=True, kw_only=True):
@@ -163,7 +173,8 @@ def _question(
     """Return the question of a record.
 
     Raises:
-        _UnusableRecord: the record has no text, or neither a query nor an answer.
+        _UnusableRecord: the record has no text, neither a query nor an answer, or a query that
+            cannot be read.
     """
     text = _text_in(value_at(record, keys.question), language or "en")
     if not text:
@@ -177,6 +188,8 @@ def _question(
         question["reference_answer"] = answer
     query = value_at(record, keys.query) if keys.query is not None else None
     if isinstance(query, str) and query.strip():
+        if not _is_cypher(query) and form_of(query) not in FORMS:
+            raise _UnusableRecord("the query is neither SPARQL nor Cypher")
         question["reference_steps"] = [[_step(query, score)]]
     elif not answer:
         raise _UnusableRecord("no query and no answer")
@@ -197,11 +210,18 @@ def _answer(record: dict[str, Any], keys: Keys) -> str | None:
 
 def _step(query: str, score: str | None) -> dict[str, Any]:
     """Return the reference step that runs a query, by the language of the query."""
-    first_word = query.split(maxsplit=1)[0].upper()
-    if form_of(query) is None and first_word in CYPHER_CLAUSES:
+    if _is_cypher(query):
         step = {"name": CYPHER_STEP, "reference_query": query}
         return step if score is None else {**step, "score": score}
     return scored({"name": BENCHMARK_STEP, "reference_query": query}, score)
+
+
+def _is_cypher(query: str) -> bool:
+    """Return whether a query is in Cypher rather than in SPARQL, by its first word."""
+    if form_of(query) in FORMS:
+        return False
+    match = _first_word(query)
+    return match is not None and match[1].upper() in CYPHER_KEYWORDS
 
 
 def _text_in(value: Any, language: str) -> str | None:
