@@ -125,12 +125,12 @@ def check_step(
     required_columns = step.get("required_columns") or ()
     # A query with escapes is not refused, since they may hide its form.
     is_other_query = isinstance(query, str) and form_of(query) not in FORMS and "\\" not in query
-    may_be_cypher = is_cypher_step(step) or compares_as_cypher(step)
-    if is_other_query and not may_be_cypher:
+    if is_other_query and not (is_cypher_step(step) or compares_as_cypher(step)):
         raise MalformedStep(
             f"{REFERENCE_QUERY}: expected a SPARQL query: {', '.join(sorted(FORMS))}"
         )
-    _check_table_keys(step)
+    if COMPARE in step or MATCH_COLUMNS in step:
+        _check_table_keys(step)
 
     # If the output is not compared by its media type, preparing the step checks all of it.
     is_compared_by_name = (
@@ -167,8 +167,6 @@ def _check_table_keys(step: Mapping[str, Any]) -> None:
     Raises:
         MalformedStep: one has a wrong value, or no effect on an output of this kind.
     """
-    if COMPARE not in step and MATCH_COLUMNS not in step:
-        return
     media_type = plain_type(step.get("output_media_type"))
     compare = step.get(COMPARE)
     if compare not in (None, TABLE):

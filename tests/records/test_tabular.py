@@ -92,7 +92,7 @@ async def test_what_a_notebook_shows() -> None:
         [result(HOSTILE, f"q{i}", 0.1, judge={"model": "x"}) for i in range(20)], after
     )
     assert repr(compared).startswith(
-        "<Comparison: 20 questions on both sides: error_rate undecided, "
+        "<Comparison: 20 questions on both sides: error_rate no_change, "
     )
     for shown, cells in [
         (running._repr_html_(), f"<td>{escape(HOSTILE)}</td><td>1</td><td>0</td><td>0.25</td>"),
