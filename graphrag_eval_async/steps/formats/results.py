@@ -359,10 +359,13 @@ def _column(name: str, cells: list[_Term | None]) -> Column:
         _mark_blank_nodes_of_virtuoso(bound_cells)
 
     datatypes = [*map(_DATATYPE, bound_cells)]
-    texts = _without_utc(texts, datatypes)
+    if not _PARTS_OF_DATES.isdisjoint(datatypes):
+        pairs = zip(texts, datatypes, strict=True)
+        texts = [without_utc(text) if kind in _PARTS_OF_DATES else text for text, kind in pairs]
     values = values_of(texts, datatypes)
 
-    types = {*map(_TYPE, bound_cells)}
+    # A list, since a wrong type may be an object, which is in no set.
+    types = [*map(_TYPE, bound_cells)]
     if "bnode" in types or "triple" in types:
         return _column_with_blank_nodes(name, cells, texts, values)
     if len(bound_cells) == len(cells):
@@ -372,24 +375,6 @@ def _column(name: str, cells: list[_Term | None]) -> Column:
         # All values are texts, so one list serves for both.
         return Column(name, texts_with_unbound, texts_with_unbound)
     return Column(name, texts_with_unbound, _spread(values, cells))
-
-
-def _without_utc(texts: list[Any], datatypes: list[Any]) -> list[Any]:
-    """Return texts in which years, months and days have no zone if it is UTC.
-
-    Args:
-        texts: the texts of cells.
-        datatypes: their datatypes; a wrong one may be an object, which is in no set.
-    """
-    try:
-        if _PARTS_OF_DATES.isdisjoint(datatypes):
-            return texts
-    except TypeError:
-        return texts
-    return [
-        without_utc(text) if datatype in _PARTS_OF_DATES else text
-        for text, datatype in zip(texts, datatypes, strict=True)
-    ]
 
 
 def _mark_blank_nodes_of_virtuoso(terms: list[_Term]) -> None:
