@@ -279,6 +279,22 @@ def test_output_that_cannot_be_read_is_quoted(output: Any) -> None:
     assert result["failure_detail"] in result["steps_score_error"]
 
 
+@pytest.mark.parametrize(
+    "output",
+    [
+        pytest.param("a\n" + "(:A {x: " * 1000, id="nodes_in_a_cell"),
+        pytest.param("a\n" + "()-[:A {x: " * 1000, id="relationships_in_a_cell"),
+        pytest.param("<Record a=" + "<Node x=" * 1000, id="objects"),
+        pytest.param("<Record a=" + "<Node x=" * 190 + "1" + ">" * 191, id="closed_objects"),
+        pytest.param('[{"a": ' + "f(x=" * 1000 + ")" * 1000 + "}]", id="calls"),
+        pytest.param("items=" + "[a=" * 1000, id="attributes"),
+        pytest.param("<Record a=" + "{'x': " * 1000 + "1" + "}" * 1000 + ">", id="maps"),
+    ],
+)
+def test_text_that_nests_too_deep_is_wrong(output: str) -> None:
+    assert score_of({"name": "cypher_query", "output": [{"a": 1}]}, output) == 0
+
+
 def test_unread_text_is_quoted() -> None:
     output = f"{json.dumps(FILMS[:1])}\n\nThere are more films."
     assert "There are more films." in compare(FILMS, output)["failure_detail"]
