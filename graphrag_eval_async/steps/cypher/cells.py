@@ -13,7 +13,7 @@ from json.encoder import encode_basestring as quoted
 from math import isfinite, isnan
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from graphrag_eval_async.steps.cypher.detail import STEPS_PER_VALUE, Detail, is_backward
+from graphrag_eval_async.steps.cypher.detail import DIGITS, STEPS_PER_VALUE, Detail, is_backward
 from graphrag_eval_async.steps.cypher.moments import Moment, read_moment
 from graphrag_eval_async.steps.cypher.reduction import is_in_order, reduce_to_detail
 from graphrag_eval_async.steps.cypher.values import (
@@ -35,12 +35,6 @@ from graphrag_eval_async.steps.tables.temporal import DATE_TIME, Temporal
 if TYPE_CHECKING:
     from graphrag_eval_async.steps.budget import Budget
     from graphrag_eval_async.steps.tables.columns import Value as CellValue
-
-DIGITS = 12
-"""Significant digits of numbers inside lists, maps and the like.
-
-Sums and averages of different stores differ in the last of the 16 or 17 digits of a double.
-"""
 
 LARGE_BITS = 1000
 """Bits from which an integer is not compared with other numbers: a double has at most 1,024."""

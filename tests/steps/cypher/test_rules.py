@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from graphrag_eval_async import ReferenceDataError, load_reference, run_evaluation_sync
-from tests.steps.cypher.forms import FORMS, table
+from tests.steps.cypher.forms import FORMS, Point, table
 from tests.steps.cypher.test_forms import MON_ONCLE, PLAYTIME, compare, score
 from tests.steps.support import encode, literal, query, result_of, score_of
 from tests.support.data import question, template
@@ -229,6 +229,55 @@ def test_cells(expected: Any, actual: Any, keys: dict[str, Any], is_equal: bool)
     # A second column makes sure that a list is no row.
     rows = [json.dumps([{"a": value, "b": "b"}]) for value in (expected, actual)]
     assert score(*rows, **keys) == is_equal
+
+
+def typed_list(*numbers: int) -> dict[str, Any]:
+    """One row with a list in the typed JSON of the Query API."""
+    items = [{"$type": "Integer", "_value": str(number)} for number in numbers]
+    cell = {"$type": "List", "_value": items}
+    return {"data": {"fields": ["a", "b"], "values": [[cell, {"$type": "Integer", "_value": "9"}]]}}
+
+
+TITLES = [{"title": title} for title in ("Playtime", "Mon Oncle", "Traffic")]
+
+
+@pytest.mark.parametrize(
+    ("expected", "actual"),
+    [
+        pytest.param([{"a": [1, 2], "b": 9}], [{"a": [2, 1], "b": 9}], id="two_numbers"),
+        pytest.param([{"a": [1, 2, 3], "b": 9}], [{"a": [2, 1, 3], "b": 9}], id="three_numbers"),
+        pytest.param([{"a": [True, False]}], [{"a": [False, True]}], id="booleans"),
+        pytest.param([{"a": TITLES}], [{"a": TITLES[1:] + TITLES[:1]}], id="maps"),
+        pytest.param(typed_list(1, 2), [{"a": [2, 1], "b": 9}], id="typed_and_records"),
+        pytest.param(typed_list(1, 2), typed_list(2, 1), id="typed"),
+        pytest.param(typed_list(1, 2), "<Record a=[2, 1] b=9>", id="typed_and_text_of_records"),
+        pytest.param(
+            [{"a": [1, 2], "b": 9}],
+            {
+                "results": [
+                    {"columns": ["a", "b"], "data": [{"row": [[2, 1], 9], "meta": [None] * 3}]}
+                ],
+                "errors": [],
+            },
+            id="transactional",
+        ),
+        pytest.param(
+            "<Record a=[1, 2] b=CartesianPoint(3.0, 4.0)>",
+            [{"a": [2, 1], "b": [3.0, 4.0]}],
+            id="beside_a_point",
+        ),
+    ],
+)
+def test_lists_of_numbers_or_maps_have_no_order(expected: Any, actual: Any) -> None:
+    assert score(expected, actual) == 1
+    assert score(actual, expected) == 1
+    assert score(expected, actual, ordered=True) == 0
+
+
+def test_lists_that_stand_for_points_or_paths_have_an_order() -> None:
+    point = table([Point((10.75, 59.9))])
+    assert score(FORMS["typed"](point), [{"a": [10.75, 59.9]}]) == 1
+    assert score(FORMS["typed"](point), [{"a": [59.9, 10.75]}]) == 0
 
 
 def test_internal_ids_do_not_count() -> None:
