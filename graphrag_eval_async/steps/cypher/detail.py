@@ -157,6 +157,7 @@ class Detail:
         midnights_are_dates: whether a time at midnight is a date, as pandas writes it.
         zones: whether the time zones of dates with a time count.
         is_ordered: whether the order of items in lists counts.
+        types: whether texts, numbers and booleans are different, even if written alike.
     """
 
     labels: bool = True
@@ -172,6 +173,7 @@ class Detail:
     midnights_are_dates: bool = False
     zones: bool = True
     is_ordered: bool = False
+    types: bool = False
 
 
 def coordinates_by_size(numbers: Iterable[float]) -> tuple[float, ...]:
@@ -323,13 +325,16 @@ def _relationships_outside_paths(table: CypherTable) -> list[Relationship]:
     return relationships
 
 
-def common_detail(expected: OutputTraits, actual: OutputTraits, *, is_ordered: bool) -> Detail:
+def common_detail(
+    expected: OutputTraits, actual: OutputTraits, *, is_ordered: bool, has_types: bool
+) -> Detail:
     """Return the parts of values that both outputs tell, which are those to compare.
 
     Args:
         expected: the traits of the reference output.
         actual: the traits of the agent's output.
         is_ordered: whether the order of items in lists counts.
+        has_types: whether texts, numbers and booleans are different, even if written alike.
     """
     # Time zones count unless all times of one output have them and no time of the other one does.
     all_have_zones = frozenset({True})
@@ -360,6 +365,7 @@ def common_detail(expected: OutputTraits, actual: OutputTraits, *, is_ordered: b
         midnights_are_dates=expected.has_dates != actual.has_dates,
         zones=not only_one_has_zones,
         is_ordered=is_ordered,
+        types=has_types,
     )
 
 

@@ -231,6 +231,61 @@ def test_cells(expected: Any, actual: Any, keys: dict[str, Any], is_equal: bool)
     assert score(*rows, **keys) == is_equal
 
 
+def typed_cell(kind: str, value: Any) -> dict[str, Any]:
+    """One cell in the typed JSON of the Query API."""
+    return {"data": {"fields": ["a"], "values": [[{"$type": kind, "_value": value}]]}}
+
+
+@pytest.mark.parametrize(
+    ("expected", "actual"),
+    [
+        pytest.param(typed_cell("String", "1"), typed_cell("Integer", "1"), id="typed"),
+        pytest.param(typed_cell("String", "1"), "<Record a=1>", id="typed_and_text_of_records"),
+        pytest.param("<Record a='1'>", "<Record a=1>", id="text_of_records"),
+        pytest.param("<Record a='1.5'>", "<Record a=1.5>", id="float"),
+        pytest.param([{"a": "1"}], [{"a": 1}], id="records"),
+        pytest.param(typed_cell("Integer", "1"), [{"a": "1"}], id="typed_and_records"),
+        pytest.param(typed_cell("String", "true"), typed_cell("Boolean", True), id="true"),
+        pytest.param([{"a": "false"}], [{"a": False}], id="false"),
+        pytest.param([{"a": 1}], [{"a": True}], id="one_and_true"),
+        pytest.param("<Record a=0>", "<Record a=False>", id="zero_and_false"),
+        pytest.param([{"a": "[1,2]"}], "<Record a=[1, 2]>", id="list"),
+        pytest.param([{"a": '{"b":1}'}], "<Record a={'b': 1}>", id="map"),
+        pytest.param([{"a": '"1"'}], [{"a": "1"}], id="quotes"),
+    ],
+)
+def test_types_count_if_both_outputs_tell_them(expected: Any, actual: Any) -> None:
+    assert score(expected, actual) == 0
+    assert score(actual, expected) == 0
+    assert score(expected, expected) == 1
+    assert score(actual, actual) == 1
+
+
+@pytest.mark.parametrize(
+    ("expected", "actual"),
+    [
+        pytest.param([{"a": "1"}], "a\n1\n", id="text"),
+        pytest.param([{"a": 1}], "a\n1\n", id="number"),
+        pytest.param([{"a": True}], "a\ntrue\n", id="boolean"),
+        pytest.param([{"a": "true"}], "a\ntrue\n", id="word"),
+        pytest.param(typed_cell("String", "1"), "| a |\n|---|\n| 1 |\n", id="typed"),
+        pytest.param([{"a": 1}], [{"a": 1.0}], id="numbers"),
+        pytest.param([{"a": "2020-01-01"}], typed_cell("Date", "2020-01-01"), id="date"),
+    ],
+)
+def test_types_do_not_count_if_one_output_lacks_them(expected: Any, actual: Any) -> None:
+    assert score(expected, actual) == 1
+    assert score(actual, expected) == 1
+
+
+def test_values_as_a_set_are_texts() -> None:
+    step = {"name": "cypher_query", "output": [{"a": "1"}], "score": "values_f1"}
+    actual_step = {"name": "cypher_query", "output": [{"a": 1}]}
+    response = {"question_id": "q", "actual_steps": [actual_step]}
+    [result] = run_evaluation_sync(template(question(step)), [response])
+    assert result["values_f1"] == 1
+
+
 def typed_list(*numbers: int) -> dict[str, Any]:
     """One row with a list in the typed JSON of the Query API."""
     items = [{"$type": "Integer", "_value": str(number)} for number in numbers]
