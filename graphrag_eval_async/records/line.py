@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import msgspec
 import orjson
 
+from graphrag_eval_async.records.database_values import find_json_writer
 from graphrag_eval_async.records.usual import USUAL_KEYS, UsualResponse, copy_usual
 
 if TYPE_CHECKING:
@@ -259,7 +260,8 @@ def write_line(item: Any, number: int, offset: int) -> Line | Unwritable:
     """Write a Python object as a line of JSON text.
 
     Besides JSON values, this accepts mappings, dataclasses, pydantic models, dates, UUIDs, enums,
-    `Decimal` as a number, and the scalars and arrays of NumPy.
+    `Decimal` as a number, the scalars and arrays of NumPy, and the values that Neo4j's driver and
+    Ladybug return.
 
     Args:
         item: the object.
@@ -301,6 +303,10 @@ def _plain(value: Any) -> Any:
         TypeError: the object cannot be converted.
         ValueError: the object is a number that is not finite.
     """
+    # Nodes of Neo4j's driver are mappings, too, so drivers come first.
+    write_json = find_json_writer(value)
+    if write_json is not None:
+        return write_json(value)
     if isinstance(value, Mapping):
         return dict(value)
     if isinstance(value, Decimal):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 from msgspec import Raw
 
+from graphrag_eval_async.records.database_values import find_json_writer
 from graphrag_eval_async.reference.careful import STRICT_JSON, CarefulReader
 from graphrag_eval_async.reference.usual import read_usual
 
@@ -46,7 +47,7 @@ def read_templates(templates: Any, comparators: Mapping[str, Comparator]) -> Con
     else:
         # Templates that nest too deep stay as they are: the careful reader reports them.
         with suppress(RecursionError):
-            templates = _with_iso_text(templates)
+            templates = _with_json_values(templates)
     return CarefulReader(comparators).read(templates)
 
 
@@ -62,15 +63,19 @@ def _json_text(templates: Any) -> Raw | None:
     return Raw(text)
 
 
-def _with_iso_text(value: Any) -> Any:
-    """Return a copy of a value, with ISO 8601 text in place of dates and times, at any depth.
+def _with_json_values(value: Any) -> Any:
+    """Return a copy of a value, with JSON in place of dates, times and values of databases.
 
-    The reader of YAML files also keeps dates and times as such text.
+    These are replaced at any depth: dates and times by ISO 8601 text, as the reader of YAML files
+    keeps them, and nodes and other values that drivers return as in responses.
     """
+    write_json = find_json_writer(value)
+    if write_json is not None:
+        return _with_json_values(write_json(value))
     if isinstance(value, date | time):
         return value.isoformat()
     if isinstance(value, dict):
-        return {_with_iso_text(key): _with_iso_text(item) for key, item in value.items()}
+        return {_with_json_values(key): _with_json_values(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_with_iso_text(item) for item in value]
+        return [_with_json_values(item) for item in value]
     return value

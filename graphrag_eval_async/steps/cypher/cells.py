@@ -13,7 +13,7 @@ from json.encoder import encode_basestring as quoted
 from math import isfinite, isnan
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from graphrag_eval_async.steps.cypher.detail import STEPS_PER_VALUE, Detail, is_backward
+from graphrag_eval_async.steps.cypher.detail import DIGITS, STEPS_PER_VALUE, Detail, is_backward
 from graphrag_eval_async.steps.cypher.moments import Moment, read_moment
 from graphrag_eval_async.steps.cypher.reduction import is_in_order, reduce_to_detail
 from graphrag_eval_async.steps.cypher.values import (
@@ -36,12 +36,6 @@ if TYPE_CHECKING:
     from graphrag_eval_async.steps.budget import Budget
     from graphrag_eval_async.steps.tables.columns import Value as CellValue
 
-DIGITS = 12
-"""Significant digits of numbers inside lists, maps and the like.
-
-Sums and averages of different stores differ in the last of the 16 or 17 digits of a double.
-"""
-
 LARGE_BITS = 1000
 """Bits from which an integer is not compared with other numbers: a double has at most 1,024."""
 
@@ -50,6 +44,9 @@ MIDNIGHT = "T00:00:00"
 
 JSON_WORDS = {True: "true", False: "false", None: "null"}
 """How JSON writes booleans and null."""
+
+JSON_STARTS = ('"', "[", "{")
+"""How JSON of a text, a list and an object begins."""
 
 
 class Cell(NamedTuple):
@@ -116,6 +113,9 @@ def to_cell(whole_value: Value, detail: Detail) -> Cell:
     value = reduce_to_detail(whole_value, detail)
     if value is None:
         return NULL
+    if isinstance(value, bool) and detail.types:
+        # A value that is a text never equals a number. Texts such as "true" are in quotes.
+        return Cell(JSON_WORDS[value], JSON_WORDS[value])
     if isinstance(value, bool):
         # The value of a boolean is a tuple, since a plain True would equal the number 1.
         return Cell(JSON_WORDS[value], (value,))
@@ -147,11 +147,31 @@ def _float_cell(number: float) -> Cell:
 
 
 def _text_cell(text: str, detail: Detail) -> Cell:
-    """Return a cell with a text or, if the text is a date, time or duration, with that."""
+    """Return a cell with a text or, if the text is a date, time or duration, with that.
+
+    If types count, a text that may be written like a value of another type is in quotes, as in
+    JSON.
+    """
     moment = _read_moment_in(text, detail)
-    if moment is None:
-        return Cell(text, text)
-    return Cell(moment.text, moment.value)
+    if moment is not None:
+        return Cell(moment.text, moment.value)
+    if detail.types and _may_be_written_like_another_type(text):
+        return Cell(quoted(text), quoted(text))
+    return Cell(text, text)
+
+
+def _may_be_written_like_another_type(text: str) -> bool:
+    """Return whether a text may equal the text of a number, boolean, list, map or text in quotes.
+
+    True for all texts that do, and for a few others.
+    """
+    if text.startswith(JSON_STARTS) or text in JSON_WORDS.values():
+        return True
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _untyped_cell(text: UntypedText, detail: Detail) -> Cell:

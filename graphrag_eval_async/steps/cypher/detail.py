@@ -7,7 +7,7 @@ compared by what both tell.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any
@@ -30,6 +30,12 @@ if TYPE_CHECKING:
 
 STEPS_PER_VALUE = 20
 """Steps of a budget for a value that is looked at."""
+
+DIGITS = 12
+"""Significant digits of numbers inside lists, maps and the like.
+
+Sums and averages of different stores differ in the last of the 16 or 17 digits of a double.
+"""
 
 RELATIONSHIP_PARTS = 3
 """Length of the list of start, type and end that `record.data()` makes of a relationship."""
@@ -62,6 +68,8 @@ class OutputTraits:
         has_paths: whether any value is a path with its relationships.
         has_path_ends: whether any value is a path without its relationships.
         has_points: whether any value is a point.
+        coordinates_of_points: the coordinates of each point, as `coordinates_by_size` returns them.
+        sizes_of_paths: the number of nodes and relationships of each path, together.
         has_chains: whether any value is a list of maps and types in turns; see `is_chain`.
         has_maps: whether any value is a map or a list.
         has_durations: whether any value is a duration.
@@ -79,6 +87,8 @@ class OutputTraits:
     has_paths: bool
     has_path_ends: bool
     has_points: bool
+    coordinates_of_points: frozenset[tuple[float, ...]]
+    sizes_of_paths: frozenset[int]
     has_chains: bool
     has_maps: bool
     has_durations: bool
@@ -138,11 +148,16 @@ class Detail:
         ends: whether the nodes at the ends of relationships count.
         directions: whether the directions of relationships in paths count.
         points: whether points are more than lists of coordinates.
+        coordinates_of_points: if points are lists, the coordinates of each, as
+            `coordinates_by_size` returns them. The order of such a list counts.
+        sizes_of_paths: if paths are lists of maps, the length of each. The order of such a list
+            counts.
         reference_systems: whether the reference systems of points count.
         durations_from_lists: whether a list of four integers is a duration.
         midnights_are_dates: whether a time at midnight is a date, as pandas writes it.
         zones: whether the time zones of dates with a time count.
         is_ordered: whether the order of items in lists counts.
+        types: whether texts, numbers and booleans are different, even if written alike.
     """
 
     labels: bool = True
@@ -151,11 +166,25 @@ class Detail:
     ends: bool = True
     directions: bool = True
     points: bool = True
+    coordinates_of_points: frozenset[tuple[float, ...]] = frozenset()
+    sizes_of_paths: frozenset[int] = frozenset()
     reference_systems: bool = True
     durations_from_lists: bool = False
     midnights_are_dates: bool = False
     zones: bool = True
     is_ordered: bool = False
+    types: bool = False
+
+
+def coordinates_by_size(numbers: Iterable[float]) -> tuple[float, ...]:
+    """Return the coordinates of a point, rounded as numbers are in comparisons, and sorted.
+
+    They are equal for a point and for a list of its coordinates in any order.
+    """
+    rounded = [
+        float(f"{number:.{DIGITS}g}") if isinstance(number, float) else number for number in numbers
+    ]
+    return tuple(sorted(rounded))
 
 
 def is_chain(items: list[Any]) -> bool:
@@ -237,6 +266,8 @@ def find_traits(table: CypherTable, budget: Budget) -> OutputTraits:
         has_paths=bool(paths),
         has_path_ends=any(isinstance(value, PathEnds) for value in values),
         has_points=bool(points),
+        coordinates_of_points=frozenset(coordinates_by_size(point.coordinates) for point in points),
+        sizes_of_paths=frozenset(len(path.nodes) + len(path.relationships) for path in paths),
         has_chains=bool(chains),
         has_maps=bool(lists) or any(isinstance(value, Mapping) for value in values),
         has_durations=any(temporal.kind == DURATION for temporal in temporals),
@@ -294,30 +325,47 @@ def _relationships_outside_paths(table: CypherTable) -> list[Relationship]:
     return relationships
 
 
-def common_detail(expected: OutputTraits, actual: OutputTraits, *, is_ordered: bool) -> Detail:
+def common_detail(
+    expected: OutputTraits, actual: OutputTraits, *, is_ordered: bool, has_types: bool
+) -> Detail:
     """Return the parts of values that both outputs tell, which are those to compare.
 
     Args:
         expected: the traits of the reference output.
         actual: the traits of the agent's output.
         is_ordered: whether the order of items in lists counts.
+        has_types: whether texts, numbers and booleans are different, even if written alike.
     """
     # Time zones count unless all times of one output have them and no time of the other one does.
     all_have_zones = frozenset({True})
     none_has_zones = frozenset({False})
     only_one_has_zones = {expected.zones, actual.zones} == {all_have_zones, none_has_zones}
+
+    # If only one output has points or paths, the lists that stand for them in the other have an
+    # order.
+    points = expected.points and actual.points
+    coordinates_of_points: frozenset[tuple[float, ...]] = frozenset()
+    if not points:
+        coordinates_of_points = expected.coordinates_of_points | actual.coordinates_of_points
+    paths = _least(expected.paths, actual.paths)
+    sizes_of_paths: frozenset[int] = frozenset()
+    if paths is Form.MAPS:
+        sizes_of_paths = expected.sizes_of_paths | actual.sizes_of_paths
     return Detail(
         labels=expected.nodes and actual.nodes,
         relationships=_least(expected.relationships, actual.relationships),
-        paths=_least(expected.paths, actual.paths),
+        paths=paths,
         ends=expected.ends and actual.ends,
         directions=expected.directions and actual.directions,
-        points=expected.points and actual.points,
+        points=points,
+        coordinates_of_points=coordinates_of_points,
+        sizes_of_paths=sizes_of_paths,
         reference_systems=expected.reference_systems and actual.reference_systems,
         durations_from_lists=expected.has_durations != actual.has_durations,
         midnights_are_dates=expected.has_dates != actual.has_dates,
         zones=not only_one_has_zones,
         is_ordered=is_ordered,
+        types=has_types,
     )
 
 

@@ -104,7 +104,11 @@ def read_literal_at(text: str, start: int) -> Literal:
     if len(text) > MOST_CHARACTERS:
         raise MalformedStep("values as programs show them, too long to be read; write JSON")
     parser = _Parser(text, start)
-    value = parser.read_value()
+    try:
+        value = parser.read_value()
+    except RecursionError:
+        # The caller may have used up most of Python's stack already.
+        raise MalformedStep("nested too deep") from None
     if isinstance(value, Unknown):
         raise MalformedStep(f"no value of Cypher: {value.text[:40]}")
     return Literal(value, parser.position)
@@ -116,11 +120,15 @@ def read_attributes(text: str) -> dict[str, Any]:
     Pydantic shows models in this form.
 
     Raises:
-        MalformedStep: the text has another form, or is too long.
+        MalformedStep: the text has another form, nests too deep, or is too long.
     """
     if len(text) > MOST_CHARACTERS:
         raise MalformedStep("values as programs show them, too long to be read; write JSON")
-    return _Parser(text, 0).read_attributes_to_end()
+    try:
+        return _Parser(text, 0).read_attributes_to_end()
+    except RecursionError:
+        # The caller may have used up most of Python's stack already.
+        raise MalformedStep("nested too deep") from None
 
 
 class _Parser:
@@ -144,9 +152,7 @@ class _Parser:
         Raises:
             MalformedStep: no value begins there, or it nests too deep.
         """
-        self._depth += 1
-        if self._depth > MAX_DEPTH:
-            raise MalformedStep("nested too deep")
+        self._enter()
         self._skip_space()
         start = self._text[self.position : self.position + 1]
         value: Any
@@ -164,8 +170,22 @@ class _Parser:
             value = self._read_object()
         else:
             value = self._read_plain_value()
-        self._depth -= 1
+        self._leave()
         return value
+
+    def _enter(self) -> None:
+        """Count one more level of nesting.
+
+        Raises:
+            MalformedStep: there are more than `MAX_DEPTH` levels.
+        """
+        self._depth += 1
+        if self._depth > MAX_DEPTH:
+            raise MalformedStep("nested too deep")
+
+    def _leave(self) -> None:
+        """Count one level of nesting less, at the end of a value."""
+        self._depth -= 1
 
     def read_attributes_to_end(self) -> dict[str, Any]:
         """Read ``key=value`` pairs up to the end of the text, and return the values by key."""
@@ -179,7 +199,11 @@ class _Parser:
     def _read_attribute_into(self, attributes: dict[str, Any]) -> None:
         """Read one ``key=value`` pair, and add it to `attributes`."""
         key = self._take(_attribute).strip().removesuffix("=")
+        # An attribute counts as a level of its own: so many methods call each other here that
+        # `MAX_DEPTH` objects inside each other would overflow Python's stack.
+        self._enter()
         attributes[key] = self.read_value()
+        self._leave()
 
     def _read_plain_value(self) -> Any:
         """Read text in quotes, a number, a date without quotes, a word, or a call."""
@@ -419,7 +443,10 @@ class _Parser:
             labels.append(self._take(_name).strip("`"))
         properties: Any = {}
         if self._peek("{"):
+            # The map is a level of its own inside the node or relationship.
+            self._enter()
             properties = self._read_braces()
+            self._leave()
         return labels, _map(properties)
 
     def _skip_space(self) -> None:

@@ -14,6 +14,7 @@ from graphrag_eval_async.steps.cypher.detail import (
     RELATIONSHIP_PARTS,
     Detail,
     Form,
+    coordinates_by_size,
     is_chain,
 )
 from graphrag_eval_async.steps.cypher.moments import duration
@@ -139,13 +140,12 @@ def is_in_order(items: list[Any], detail: Detail) -> bool:
     """Return whether the order of the items of a list counts.
 
     It counts in all lists if the reference step asks for it. Otherwise, it counts only in lists
-    that JSON makes of relationships, paths and points.
+    that stand for relationships, paths and points: for points, if the other output has a point of
+    the same coordinates, and for paths, if it has a path of the same length.
     """
     if detail.is_ordered or is_chain(items):
         return True
-    may_be_point = not detail.points and len(items) in COORDINATES
-    if may_be_point and all(isinstance(item, int | float) for item in items):
-        return True
-    # A path has one node more than relationships, so its list has an odd number of maps.
-    may_be_path = detail.paths is Form.MAPS and len(items) > 1 and len(items) % 2 == 1
+    if len(items) in COORDINATES and all(type(item) in (int, float) for item in items):
+        return coordinates_by_size(items) in detail.coordinates_of_points
+    may_be_path = len(items) > 1 and len(items) in detail.sizes_of_paths
     return may_be_path and all(isinstance(item, Mapping) for item in items)

@@ -84,10 +84,15 @@ class CypherStep:
         if actual.budget.strict_types and has_expected_types and not has_actual_types:
             raise MalformedStep("output: the cells have no types")
 
-        # Compare them by what both of them tell. A format without types cannot distinguish null
-        # from empty text, so for its sake, empty texts of the other output are null.
+        # Compare them by what both of them tell. Scores of values as a set are compared with
+        # published ones, for which all values are texts. A format without types cannot
+        # distinguish null from empty text, so for its sake, empty texts of the other output are
+        # null.
         detail = common_detail(
-            expected_output.traits, actual_output.traits, is_ordered=self._is_ordered
+            expected_output.traits,
+            actual_output.traits,
+            is_ordered=self._is_ordered,
+            has_types=has_expected_types and has_actual_types and not self._as_values,
         )
         reference = self._reference(detail, has_blanks=not has_actual_types)
         results = results_of_cypher(

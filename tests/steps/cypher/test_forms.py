@@ -52,7 +52,7 @@ KINDS: dict[str, tuple[Table, Table]] = {
     "list_of_nodes": (table([[PLAYTIME, MON_ONCLE]]), table([[PLAYTIME, TATI]])),
     "map": (table([{"n": 1, "inner": {"x": [2.5]}}]), table([{"n": 1, "inner": {"x": [2.25]}}])),
     "map_of_nodes": (table([{"film": PLAYTIME}]), table([{"film": MON_ONCLE}])),
-    "point": (table([Point((10.75, 59.9))]), table([Point((59.9, 10.75))])),
+    "point": (table([Point((10.75, 59.9))]), table([Point((10.75, 60.1))])),
     "date": (table([date(1967, 12, 16)]), table([date(1967, 12, 17)])),
     "datetime": (
         table([datetime(1967, 12, 16, 20, 30, tzinfo=UTC)]),

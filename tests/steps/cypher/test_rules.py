@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from graphrag_eval_async import ReferenceDataError, load_reference, run_evaluation_sync
-from tests.steps.cypher.forms import FORMS, table
+from tests.steps.cypher.forms import FORMS, Point, table
 from tests.steps.cypher.test_forms import MON_ONCLE, PLAYTIME, compare, score
 from tests.steps.support import encode, literal, query, result_of, score_of
 from tests.support.data import question, template
@@ -231,6 +231,110 @@ def test_cells(expected: Any, actual: Any, keys: dict[str, Any], is_equal: bool)
     assert score(*rows, **keys) == is_equal
 
 
+def typed_cell(kind: str, value: Any) -> dict[str, Any]:
+    """One cell in the typed JSON of the Query API."""
+    return {"data": {"fields": ["a"], "values": [[{"$type": kind, "_value": value}]]}}
+
+
+@pytest.mark.parametrize(
+    ("expected", "actual"),
+    [
+        pytest.param(typed_cell("String", "1"), typed_cell("Integer", "1"), id="typed"),
+        pytest.param(typed_cell("String", "1"), "<Record a=1>", id="typed_and_text_of_records"),
+        pytest.param("<Record a='1'>", "<Record a=1>", id="text_of_records"),
+        pytest.param("<Record a='1.5'>", "<Record a=1.5>", id="float"),
+        pytest.param([{"a": "1"}], [{"a": 1}], id="records"),
+        pytest.param(typed_cell("Integer", "1"), [{"a": "1"}], id="typed_and_records"),
+        pytest.param(typed_cell("String", "true"), typed_cell("Boolean", True), id="true"),
+        pytest.param([{"a": "false"}], [{"a": False}], id="false"),
+        pytest.param([{"a": 1}], [{"a": True}], id="one_and_true"),
+        pytest.param("<Record a=0>", "<Record a=False>", id="zero_and_false"),
+        pytest.param([{"a": "[1,2]"}], "<Record a=[1, 2]>", id="list"),
+        pytest.param([{"a": '{"b":1}'}], "<Record a={'b': 1}>", id="map"),
+        pytest.param([{"a": '"1"'}], [{"a": "1"}], id="quotes"),
+    ],
+)
+def test_types_count_if_both_outputs_tell_them(expected: Any, actual: Any) -> None:
+    assert score(expected, actual) == 0
+    assert score(actual, expected) == 0
+    assert score(expected, expected) == 1
+    assert score(actual, actual) == 1
+
+
+@pytest.mark.parametrize(
+    ("expected", "actual"),
+    [
+        pytest.param([{"a": "1"}], "a\n1\n", id="text"),
+        pytest.param([{"a": 1}], "a\n1\n", id="number"),
+        pytest.param([{"a": True}], "a\ntrue\n", id="boolean"),
+        pytest.param([{"a": "true"}], "a\ntrue\n", id="word"),
+        pytest.param(typed_cell("String", "1"), "| a |\n|---|\n| 1 |\n", id="typed"),
+        pytest.param([{"a": 1}], [{"a": 1.0}], id="numbers"),
+        pytest.param([{"a": "2020-01-01"}], typed_cell("Date", "2020-01-01"), id="date"),
+    ],
+)
+def test_types_do_not_count_if_one_output_lacks_them(expected: Any, actual: Any) -> None:
+    assert score(expected, actual) == 1
+    assert score(actual, expected) == 1
+
+
+def test_values_as_a_set_are_texts() -> None:
+    step = {"name": "cypher_query", "output": [{"a": "1"}], "score": "values_f1"}
+    actual_step = {"name": "cypher_query", "output": [{"a": 1}]}
+    response = {"question_id": "q", "actual_steps": [actual_step]}
+    [result] = run_evaluation_sync(template(question(step)), [response])
+    assert result["values_f1"] == 1
+
+
+def typed_list(*numbers: int) -> dict[str, Any]:
+    """One row with a list in the typed JSON of the Query API."""
+    items = [{"$type": "Integer", "_value": str(number)} for number in numbers]
+    cell = {"$type": "List", "_value": items}
+    return {"data": {"fields": ["a", "b"], "values": [[cell, {"$type": "Integer", "_value": "9"}]]}}
+
+
+TITLES = [{"title": title} for title in ("Playtime", "Mon Oncle", "Traffic")]
+
+
+@pytest.mark.parametrize(
+    ("expected", "actual"),
+    [
+        pytest.param([{"a": [1, 2], "b": 9}], [{"a": [2, 1], "b": 9}], id="two_numbers"),
+        pytest.param([{"a": [1, 2, 3], "b": 9}], [{"a": [2, 1, 3], "b": 9}], id="three_numbers"),
+        pytest.param([{"a": [True, False]}], [{"a": [False, True]}], id="booleans"),
+        pytest.param([{"a": TITLES}], [{"a": TITLES[1:] + TITLES[:1]}], id="maps"),
+        pytest.param(typed_list(1, 2), [{"a": [2, 1], "b": 9}], id="typed_and_records"),
+        pytest.param(typed_list(1, 2), typed_list(2, 1), id="typed"),
+        pytest.param(typed_list(1, 2), "<Record a=[2, 1] b=9>", id="typed_and_text_of_records"),
+        pytest.param(
+            [{"a": [1, 2], "b": 9}],
+            {
+                "results": [
+                    {"columns": ["a", "b"], "data": [{"row": [[2, 1], 9], "meta": [None] * 3}]}
+                ],
+                "errors": [],
+            },
+            id="transactional",
+        ),
+        pytest.param(
+            "<Record a=[1, 2] b=CartesianPoint(3.0, 4.0)>",
+            [{"a": [2, 1], "b": [3.0, 4.0]}],
+            id="beside_a_point",
+        ),
+    ],
+)
+def test_lists_of_numbers_or_maps_have_no_order(expected: Any, actual: Any) -> None:
+    assert score(expected, actual) == 1
+    assert score(actual, expected) == 1
+    assert score(expected, actual, ordered=True) == 0
+
+
+def test_lists_that_stand_for_points_or_paths_have_an_order() -> None:
+    point = table([Point((10.75, 59.9))])
+    assert score(FORMS["typed"](point), [{"a": [10.75, 59.9]}]) == 1
+    assert score(FORMS["typed"](point), [{"a": [59.9, 10.75]}]) == 0
+
+
 def test_internal_ids_do_not_count() -> None:
     moved = [
         type(film)(film.labels, film.properties, id=film.id + 70) for film in (PLAYTIME, MON_ONCLE)
@@ -277,6 +381,22 @@ def test_output_that_cannot_be_read_is_quoted(output: Any) -> None:
     assert result["failure_detail"].startswith("output: no table: ")
     assert result["failure_detail"].endswith(f"it begins with {beginning!r}")
     assert result["failure_detail"] in result["steps_score_error"]
+
+
+@pytest.mark.parametrize(
+    "output",
+    [
+        pytest.param("a\n" + "(:A {x: " * 1000, id="nodes_in_a_cell"),
+        pytest.param("a\n" + "()-[:A {x: " * 1000, id="relationships_in_a_cell"),
+        pytest.param("<Record a=" + "<Node x=" * 1000, id="objects"),
+        pytest.param("<Record a=" + "<Node x=" * 190 + "1" + ">" * 191, id="closed_objects"),
+        pytest.param('[{"a": ' + "f(x=" * 1000 + ")" * 1000 + "}]", id="calls"),
+        pytest.param("items=" + "[a=" * 1000, id="attributes"),
+        pytest.param("<Record a=" + "{'x': " * 1000 + "1" + "}" * 1000 + ">", id="maps"),
+    ],
+)
+def test_text_that_nests_too_deep_is_wrong(output: str) -> None:
+    assert score_of({"name": "cypher_query", "output": [{"a": 1}]}, output) == 0
 
 
 def test_unread_text_is_quoted() -> None:
