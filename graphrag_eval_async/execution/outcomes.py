@@ -391,7 +391,12 @@ class Executed(msgspec.Struct, frozen=True):
         new_steps = [*steps]
         for index, outcome in self.actual.items():
             if isinstance(outcome, Answer):
-                new_steps[index] = {**steps[index], "status": "success", **_output_of(outcome)}
+                new_steps[index] = {
+                    **steps[index],
+                    "status": "success",
+                    "executed_at": outcome.at,
+                    **_output_of(outcome),
+                }
             else:
                 new_steps[index] = {
                     **steps[index],

@@ -76,8 +76,11 @@ async def test_a_cast_that_the_engine_lacks_is_nobodys_fault(who: str, tmp_path:
     assert coverage == {"applied": 2, "values": 1, "failed": {"not_run": 1}, "pending": 0}
 
 
-async def test_another_function_that_does_not_exist_is_the_agents_fault(tmp_path: Path) -> None:
-    query = "SELECT ?n { ?t <urn:cim#name> ?n FILTER(<urn:is-nice>(?n)) }"
+@pytest.mark.parametrize("function", ["urn:is-nice", "http://www.w3.org/2001/XMLSchema#nice"])
+async def test_another_function_that_does_not_exist_is_the_agents_fault(
+    function: str, tmp_path: Path
+) -> None:
+    query = f"SELECT ?n {{ ?t <urn:cim#name> ?n FILTER(<{function}>(?n)) }}"
     [result] = await results_of(
         [ran(query, "q")], graph(tmp_path), template(question(step(PREFIXED)))
     )
@@ -139,3 +142,22 @@ async def test_the_last_query_is_executable_or_not(
     assert aggregates["micro"]["executable"]["mean"] == executable
     [recorded] = await results_of(responses, graph(tmp_path, actual=False), reference)
     assert "executable" not in recorded
+
+
+ASK = "ASK { ?t <urn:cim#name> ?n }"
+SELECT_TRUE = "SELECT (true AS ?boolean) {}"
+
+
+@pytest.mark.parametrize(
+    ("expected", "query", "score"),
+    [
+        pytest.param(ASK, ASK, 1, id="ASK"),
+        pytest.param(ASK, SELECT_TRUE, 0, id="SELECT for ASK"),
+        pytest.param(SELECT_TRUE, ASK, 0, id="ASK for SELECT"),
+        pytest.param(SELECT_TRUE, SELECT_TRUE, 1, id="SELECT"),
+    ],
+)
+async def test_a_select_is_no_ask(expected: str, query: str, score: float, tmp_path: Path) -> None:
+    reference = template(question(step(expected)))
+    [result] = await results_of([ran(query, "q")], graph(tmp_path), reference)
+    assert result["steps_score"] == score

@@ -108,9 +108,12 @@ class SparqlStep:
         strict_types = actual.budget.strict_types and table.typed and actual_table.typed
         reference = self.reference(has_blanks=actual_table.has_blanks, strict_types=strict_types)
         results = actual.results(has_blanks=table.has_blanks, strict_types=strict_types)
-        if reference.results.boolean is not None:
+        # The result of a query that was run is a boolean only if the query was an ASK.
+        actual_was_run = "executed_at" in actual.step
+        reference_was_run = "executed_at" in self._step
+        if reference.results.boolean is not None and not actual_was_run:
             results = _read_as_boolean(results)
-        elif results.boolean is not None:
+        elif results.boolean is not None and not reference_was_run:
             # A reference in CSV or TSV may be the answer to ASK as some stores write it.
             boolean_results = _read_as_boolean(reference.results)
             reference = replace(reference, results=boolean_results)
