@@ -4,10 +4,10 @@ Databases differ in what their read-only modes refuse: some ignore them, some st
 fetch addresses or write exports. So this check has lists of what may be sent, and refuses the rest:
 clauses, procedures, and namespaces of functions.
 
-In Cypher, any keyword can also be a name, as in `MATCH (set:Set) RETURN set.size`. What a word is
-depends on its place: after an operand, such as a name, a number or a closing bracket, only an
+In Cypher, any keyword can also be a name, as in `MATCH (match:Set) RETURN match.order`. What a word
+is depends on its place: after an operand, such as a name, a number or a closing bracket, only an
 operator or the next clause can follow. There, every word must be in a list. Where an operand is
-expected, a word is a name.
+expected, a word is a name, unless it may begin a clause that changes data.
 """
 
 from __future__ import annotations
@@ -511,10 +511,13 @@ class _StatementCheck:
         Raises:
             QueryFailed: the namespace is not in the list.
         """
-        if not self._token_at(-1).is_name or not self._token_at(-2).is_symbol("."):
+        last_part = self._token_at(-1)
+        # A name in backquotes may hold the dots, as in `apoc.load.json`('file').
+        has_dots = self._token_at(-2).is_symbol(".") or "." in last_part.text
+        if not last_part.is_name or not has_dots:
             return
         # Collect the parts of the name from its end.
-        parts = [self._token_at(-1).text]
+        parts = [last_part.text]
         distance = -2
         while self._token_at(distance).is_symbol(".") and self._token_at(distance - 1).is_name:
             parts.append(self._token_at(distance - 1).text)

@@ -30,17 +30,17 @@ def find_json_writer(value: Any) -> Callable[[Any], Any] | None:
     return None
 
 
-def _temporal(value: Any) -> str:
+def _write_temporal(value: Any) -> str:
     """Return a date, time or duration of Neo4j's driver as text in ISO 8601."""
     return str(value.iso_format())
 
 
-def _timedelta(value: timedelta) -> str:
+def _write_timedelta(value: timedelta) -> str:
     """Return a duration of Python as text in ISO 8601, such as ``P1DT30.500000S``."""
     return f"P{value.days}DT{value.seconds}.{value.microseconds:06}S"
 
 
-def _point(point: Any) -> dict[str, str]:
+def _write_point(point: Any) -> dict[str, str]:
     """Return a point as in the typed JSON of Neo4j's Query API.
 
     Without its type, it would be a list of numbers.
@@ -53,12 +53,12 @@ def _point(point: Any) -> dict[str, str]:
     return {"$type": "Point", "_value": text}
 
 
-def _vector(vector: Any) -> Any:
+def _write_vector(vector: Any) -> Any:
     """Return a vector of Neo4j's driver as a list of numbers."""
     return vector.to_native()
 
 
-def _node(node: Any) -> dict[str, Any]:
+def _write_node(node: Any) -> dict[str, Any]:
     """Return a node as in the JSON of Neo4j's Query API."""
     return {
         "elementId": node.element_id,
@@ -67,7 +67,7 @@ def _node(node: Any) -> dict[str, Any]:
     }
 
 
-def _relationship(relationship: Any) -> dict[str, Any]:
+def _write_relationship(relationship: Any) -> dict[str, Any]:
     """Return a relationship as in the JSON of Neo4j's Query API, with the nodes at its ends.
 
     The driver may know only the id of such a node. Then the node has no labels and no properties,
@@ -87,22 +87,22 @@ def _relationship(relationship: Any) -> dict[str, Any]:
     return fields
 
 
-def _path(path: Any) -> dict[str, Any]:
+def _write_path(path: Any) -> dict[str, Any]:
     """Return a path as an object with its nodes and its relationships, in order."""
     return {"nodes": list(path.nodes), "relationships": list(path.relationships)}
 
 
 _WRITERS: Mapping[tuple[str, str], Callable[[Any], Any]] = {
     ("neo4j", "Record"): dict,
-    ("neo4j", "Node"): _node,
-    ("neo4j", "Relationship"): _relationship,
-    ("neo4j", "Path"): _path,
-    ("neo4j", "Point"): _point,
-    ("neo4j", "Vector"): _vector,
-    ("neo4j", "Date"): _temporal,
-    ("neo4j", "DateTime"): _temporal,
-    ("neo4j", "Time"): _temporal,
-    ("neo4j", "Duration"): _temporal,
-    ("datetime", "timedelta"): _timedelta,
+    ("neo4j", "Node"): _write_node,
+    ("neo4j", "Relationship"): _write_relationship,
+    ("neo4j", "Path"): _write_path,
+    ("neo4j", "Point"): _write_point,
+    ("neo4j", "Vector"): _write_vector,
+    ("neo4j", "Date"): _write_temporal,
+    ("neo4j", "DateTime"): _write_temporal,
+    ("neo4j", "Time"): _write_temporal,
+    ("neo4j", "Duration"): _write_temporal,
+    ("datetime", "timedelta"): _write_timedelta,
 }
 """The functions that convert values to JSON, by the package and the name of their class."""

@@ -79,6 +79,8 @@ NOT_SENT = {
     "transactions": ("CALL { RETURN 1 AS x } IN TRANSACTIONS RETURN 1", "refused: CALL with IN"),
     "function": ("RETURN apoc.load.json('x')", "refused: the function apoc.load.json is not run"),
     "quoted function": ("RETURN `apoc` . /* */ `load`('x')", "refused: the function apoc.load"),
+    "function in backquotes": ("RETURN `apoc.load.json`('x')", "refused: the function apoc.load"),
+    "function partly in backquotes": ("RETURN apoc.`load.json`('x')", "refused: the function apoc"),
     "function of an operand": ("RETURN (n).load('x')", "refused: the function load is not run"),
     "after a star": ("WITH * CREATE (n)", "refused: CREATE"),
     "after a quantifier": ("MATCH ((a)-->(b))+ CHECKPOINT", "refused: CHECKPOINT"),
