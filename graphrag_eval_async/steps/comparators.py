@@ -43,7 +43,6 @@ from graphrag_eval_async.records.caching import remember
 from graphrag_eval_async.records.decoding import copy_json
 from graphrag_eval_async.steps.arguments import args_comparator
 from graphrag_eval_async.steps.cypher.choice import compares_as_cypher
-from graphrag_eval_async.steps.cypher.step import CypherStep
 from graphrag_eval_async.steps.differences import Agreement
 from graphrag_eval_async.steps.formats.reading import results_in
 from graphrag_eval_async.steps.formats.results import are_plain
@@ -59,6 +58,7 @@ from graphrag_eval_async.steps.tokens import FORMS, GRAPH_FORMS, form_of
 
 if TYPE_CHECKING:
     from graphrag_eval_async.steps.actual import ActualStep, Compare
+    from graphrag_eval_async.steps.cypher.step import CypherStep
 
 Comparator: TypeAlias = Callable[[dict[str, Any], dict[str, Any]], float]
 """A user's comparator: takes copies of a reference and an actual step, returns a match score
@@ -388,7 +388,7 @@ def _prepare_output(
             partial=is_partial,
             kind=contents.kind,
             as_values=step.get("score") == VALUES_F1,
-            quotes_unreadable=compared_as is CypherStep,
+            quotes_unreadable=compared_as not in _BY_CONTENTS.values(),
         )
     if media_type == "application/json":
         return PreparedStep(step, names, json_comparator(step))
@@ -407,6 +407,9 @@ def _class_for_contents(
     """
     media_type = step.get("output_media_type")
     if media_type not in _TYPES_OF_RDF and compares_as_cypher(step):
+        # The readers of Cypher's results are many, and most reference sets do not need them.
+        from graphrag_eval_async.steps.cypher.step import CypherStep
+
         return CypherStep
     return _BY_CONTENTS.get(media_type)
 

@@ -36,7 +36,7 @@ CYPHER_KEYWORDS = frozenset(
 )
 """Words with which a statement in Cypher begins."""
 
-_first_word = re.compile(r"(?:\s|//[^\n]*|/\*(?:[^*]|\*(?!/))*\*/)*+([A-Za-z]+)").match
+_first_word = re.compile(r"(?>(?:\s|//[^\n]*|/\*(?>(?:[^*]|\*(?!/))*)\*/)*)([A-Za-z]+)").match
 """Finds the first word of a statement in Cypher after white space and comments."""
 
 
