@@ -49,14 +49,14 @@ OVERLOADED_OR_SLOW = frozenset({408, 502, 503, 504})
 429 is not among them: it means overload, unless the reply says that the query timed out.
 """
 
-OVERLOAD_WORDS = ("throttl", "too many requests", "toomanyrequests", "rate limit", "overload")
-"""What servers say, in lower case, if they have too much to do, also with the status code 500."""
-
 THROTTLE_WORDS = ("throttl", "too many requests", "toomanyrequests", "rate limit")
 """What servers say, in lower case, if they have too many requests, also with the status code 400.
 
 A query that a server cannot run has this code, too, and its message may well say "overload".
 """
+
+OVERLOAD_WORDS = (*THROTTLE_WORDS, "overload")
+"""What servers say, in lower case, if they have too much to do, also with the status code 500."""
 
 CHARSETS = frozenset({"utf-8", "ascii", "iso8859-1", "iso8859-15", "cp1252", "utf-16"})
 """Python's names of the character encodings that replies may have; some others take very long."""
@@ -79,17 +79,6 @@ A line with a quotation mark may be the end of a cell that holds such a trace.
 _find_exception = re.compile(r"\b(?:[a-z]\w*\.)+\w*(?:Exception|Error)\b").search
 """Finds the name of a Java exception with its package."""
 
-_TEXT_EDGE = "\n"
-"""Marks where a text begins and ends; it does not occur in `_words_alone`."""
-
-TAIL_CHARACTERS = 300
-"""Characters at the end of a reply that was cut off, which are quoted: they say why."""
-
-OF_THE_QUERY = frozenset({400, 413, 414, 422, 500})
-"""Status codes that mean that the query cannot be run."""
-
-MAX_REDIRECTS = 3
-MAX_CONNECT_SECONDS = 10.0
 CONTEXT_CHARACTERS = 8
 """Characters before or after a word that tell whether it is part of a repeated query."""
 
@@ -164,7 +153,6 @@ class Endpoint:
         self._scrub = Scrubber(hidden)
         self._slots = asyncio.Semaphore(config.max_in_flight)
         self._connections: Connections | None = None
-        self._prologue = prologue_of(config.prefixes.items())
 
     async def open(self) -> None:
         """Prepare connections, and check that the endpoint answers.
@@ -199,7 +187,8 @@ class Endpoint:
         start_time = now()
         is_graph = form_of(query.text) in GRAPH_FORMS
         accept = ACCEPT_GRAPH if is_graph else SPARQL_RESULTS
-        prologue = self._prologue + prologue_of(query.prefixes)
+        prefixes = {**self._config.prefixes, **dict(query.prefixes)}
+        prologue = prologue_of(prefixes.items())
         body = await self._fetch(prologue + query.text, accept, of_agent=of_agent)
         results = await self._read(body, is_graph=is_graph)
 

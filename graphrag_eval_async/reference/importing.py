@@ -90,7 +90,7 @@ def import_questions(
         id: key of the id. Default: questions are numbered.
         language: with `question`: becomes the tag `language`, and chooses the text if there are
             several, by language. Default: English, without a tag.
-        score: with `question`: the `score` of steps with SELECT or ASK: "exact", "f1" or
+        score: with `question`: the `score` of steps with SELECT, ASK or Cypher: "exact", "f1" or
             "values_f1".
 
     Raises:

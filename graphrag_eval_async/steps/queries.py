@@ -12,7 +12,7 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.catalogue.media_types import CYPHER_RESULTS
-from graphrag_eval_async.catalogue.reference_steps import REFERENCE_QUERY
+from graphrag_eval_async.catalogue.reference_steps import COMPARE, REFERENCE_QUERY, TABLE
 from graphrag_eval_async.records.aliases import CYPHER_STEPS, plain_name
 from graphrag_eval_async.steps.tokens import FORMS, Token, absolute, form_of, tokens
 
@@ -147,18 +147,23 @@ def _decoded(text: str) -> Any:
 def is_cypher_step(step: Mapping[str, Any]) -> bool:
     """Return whether the query of a step is Cypher rather than SPARQL.
 
-    It is Cypher in two cases:
+    It is Cypher in three cases:
 
     - The output of the step is a result of Cypher.
+    - The output is compared as a table, by the key `compare`, and the reference query is not in
+      SPARQL.
     - The step has a name such as `cypher_query`, and the query is not in SPARQL. Some of these
       names do not tell the language: a tool named `query_graph` may also run SPARQL.
     """
     if step.get("output_media_type") == CYPHER_RESULTS:
         return True
+    reference_query = step.get(REFERENCE_QUERY)
+    if step.get(COMPARE) == TABLE and isinstance(reference_query, str):
+        return form_of(reference_query) not in FORMS
     name = step.get("name")
     if not isinstance(name, str) or plain_name(name) not in CYPHER_STEPS:
         return False
-    query = step.get(REFERENCE_QUERY) or query_of(step)
+    query = reference_query or query_of(step)
     is_sparql = isinstance(query, str) and form_of(query) in FORMS
     return not is_sparql
 

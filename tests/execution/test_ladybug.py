@@ -110,6 +110,12 @@ REFERENCES: dict[str, dict[str, Any]] = {
     "arguments": {"name": "cypher_query", "args": {"cypher": TITLES}, "output": [{"t": "stale"}]},
     "name of a tool": {"name": "read_neo4j_cypher", "reference_query": TITLES},
     "media type": {"name": "q", "reference_query": TITLES, "output_media_type": MEDIA_TYPE},
+    "compared as a table": {
+        "name": "q",
+        "reference_query": TITLES,
+        "output_media_type": "application/json",
+        "compare": "table",
+    },
 }
 
 

@@ -131,7 +131,7 @@ def _read_table(text: str) -> list[tuple[str, dict[str, Any]]]:
     records = []
     try:
         for row in reader:
-            if row.pop(None, None):
+            if any(row.pop(None, ())):
                 raise UnreadableRecords(
                     f"line {reader.line_num}: too many cells; put texts in double quotes"
                 )
