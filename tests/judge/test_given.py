@@ -268,6 +268,7 @@ def test_a_missing_embedding_model_is_named_as_the_user_can_write_it() -> None:
         evaluate_stream(templates(1), [], config=settings, judge=judge)
 
 
+@pytest.mark.ragas
 def test_a_metric_of_ragas_names_a_missing_embedding_model_as_the_user_can_write_it() -> None:
     settings = {"ragas": {"similarity": "SemanticSimilarity"}}
     judge = OpenAIJudge(openai.AsyncOpenAI(api_key=KEY), "m")
