@@ -87,7 +87,7 @@ class BoltDatabase:
             await asyncio.to_thread(_import_driver)
             self._driver = self._new_driver()
         try:
-            await self._attempt(PROBE, min(PROBE_SECONDS, self._config.timeout_sec))
+            await self._probe()
         except QueryFailed as failed:
             place = f"execute.database: {as_written(self._address)}"
             raise ExecutionUnavailable(f"{place}: {failed.message}") from None
@@ -148,11 +148,19 @@ class BoltDatabase:
             to blame; otherwise of the kind "unavailable".
         """
         try:
-            await self._attempt(PROBE, min(PROBE_SECONDS, self._config.timeout_sec))
+            await self._probe()
         except QueryFailed:
             message = f"{failed.message}, and the database does not answer {PROBE.text}"
             return QueryFailed("unavailable", message)
         return QueryFailed("failed", failed.message, is_slow=failed.is_slow)
+
+    async def _probe(self) -> None:
+        """Check that the database answers a query that takes no time.
+
+        Raises:
+            QueryFailed: it does not.
+        """
+        await self._attempt(PROBE, min(PROBE_SECONDS, self._config.timeout_sec))
 
     async def _attempt(self, query: Query, seconds: float) -> str:
         """Run a query once, and return its result as typed JSON text.

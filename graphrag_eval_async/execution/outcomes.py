@@ -162,7 +162,7 @@ def reference_queries(
             for number, variant in enumerate(variants_of(prepared.step)):
                 if variant.get("output") is not None and not replace:
                     continue
-                text = _cypher_to_run(variant) if is_cypher else _sparql_to_run(variant)
+                text = _query_to_run(variant, is_cypher=is_cypher)
                 if text is not None:
                     # The first variant is the step itself; its alternatives follow.
                     alternative = number - 1 if number > 0 else None
@@ -171,39 +171,33 @@ def reference_queries(
     return queries
 
 
-def _sparql_to_run(step: Mapping[str, Any]) -> str | None:
-    """Return the SPARQL query whose result is the output of a reference step; None if it has none.
+def _query_to_run(step: Mapping[str, Any], *, is_cypher: bool) -> str | None:
+    """Return the query whose result is the output of a reference step.
 
-    It is the `reference_query`. Without one, it is the query in the arguments, if this returns a
-    table or a graph as the media type of the output says.
+    It is the `reference_query` or, without one, the query in the arguments. In SPARQL, the latter
+    must return a table or a graph, as the media type of the output says.
+
+    Args:
+        step: the reference step.
+        is_cypher: the language of the query.
+
+    Returns:
+        None if the step has no query, or one in the other language.
     """
-    if is_cypher_step(step):
+    if is_cypher_step(step) != is_cypher:
         return None
     reference_query = step.get(REFERENCE_QUERY)
     if isinstance(reference_query, str):
         return reference_query
-    text = query_of(step)
+    query = query_of(step)
+    if is_cypher or query is None:
+        return query
     media_type = step.get("output_media_type")
-    if text is None:
-        return None
-    if media_type in TABLES and form_of(text) in FORMS - GRAPH_FORMS:
-        return text
-    if media_type in GRAPHS and form_of(text) in GRAPH_FORMS:
-        return text
+    if media_type in TABLES and form_of(query) in FORMS - GRAPH_FORMS:
+        return query
+    if media_type in GRAPHS and form_of(query) in GRAPH_FORMS:
+        return query
     return None
-
-
-def _cypher_to_run(step: Mapping[str, Any]) -> str | None:
-    """Return the Cypher query whose result is the output of a reference step; None if it has none.
-
-    It is the `reference_query` or, without one, the query in the arguments.
-    """
-    if not is_cypher_step(step):
-        return None
-    reference_query = step.get(REFERENCE_QUERY)
-    if isinstance(reference_query, str):
-        return reference_query
-    return query_of(step)
 
 
 def actual_queries(

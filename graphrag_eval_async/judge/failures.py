@@ -79,7 +79,7 @@ UNCLEAR_STATUSES = frozenset({400, 422, 501})
 QUOTE_OR_NOUN = (
     r"(?:[\"'`]|(?:[Pp]arameter|[Aa]rgument|[Ff]ield|[Oo]ption|[Kk]ey)s?(?: supplied)?:? )"
 )
-"""What stands before the name of a parameter, in messages about one."""
+"""The words before the name of a parameter in messages about that parameter."""
 
 KIND_BY_STATUS: Mapping[int, Failure] = {408: "timeout", 409: "unavailable", 429: "rate_limited"}
 

@@ -36,7 +36,7 @@ _ARRAY = re.compile(rb"(?:\xef\xbb\xbf)?\s*+\[\s*+\{")
 
 _BRACKET = re.compile(r"\s*+\[\s*+")
 _COMMA = re.compile(r"\s*+,\s*+")
-"""What stands before the first value of an array, and before each other."""
+"""The punctuation before the first value of an array, and before each later value."""
 
 _decoder_of_odd_numbers = json.JSONDecoder()
 """Decodes also NaN and Infinity. Only where values end is taken from it."""

@@ -52,7 +52,7 @@ from graphrag_eval_async.steps.json_values import json_comparator, same_output_c
 from graphrag_eval_async.steps.queries import is_cypher_step
 from graphrag_eval_async.steps.retrieval import retrieval_comparator
 from graphrag_eval_async.steps.tables.rules import check_required
-from graphrag_eval_async.steps.tables.tolerant_step import TolerantSparqlStep
+from graphrag_eval_async.steps.tables.step import SparqlStep
 from graphrag_eval_async.steps.time_series import data_points_comparator, time_series_comparator
 from graphrag_eval_async.steps.tokens import FORMS, GRAPH_FORMS, form_of
 
@@ -397,7 +397,7 @@ def _prepare_output(
 
 def _class_for_contents(
     step: Mapping[str, Any],
-) -> type[TolerantSparqlStep | GraphStep | CypherStep] | None:
+) -> type[SparqlStep | GraphStep | CypherStep] | None:
     """Return the class that compares the output of a reference step as a table or a graph.
 
     None if the output is compared otherwise.
@@ -541,8 +541,8 @@ COMPARATORS: Mapping[str, Callable[[Mapping[str, Any]], Compare]] = {
 }
 """By name of the reference step."""
 
-_BY_CONTENTS: Mapping[str | None, type[TolerantSparqlStep | GraphStep]] = {
-    **dict.fromkeys(TABLES, TolerantSparqlStep),
+_BY_CONTENTS: Mapping[str | None, type[SparqlStep | GraphStep]] = {
+    **dict.fromkeys(TABLES, SparqlStep),
     **dict.fromkeys(GRAPHS, GraphStep),
 }
 """By media type, the comparators that also give partial credit."""

@@ -40,7 +40,7 @@ _TOKEN_ATTRIBUTES = {
 _INPUT_ATTRIBUTES = ("input.value", "mlflow.spanInputs", "traceloop.entity.input")
 _OUTPUT_ATTRIBUTES = ("output.value", "mlflow.spanOutputs", "traceloop.entity.output")
 _COST_ATTRIBUTES = ("llm.cost.total", f"{_USAGE}cost", "operation.cost")
-"""Attributes of what an agent was given, of what it returned, and of what it cost."""
+"""Attributes with the input, the output and the cost of an agent."""
 
 _MAX_NUMBER = 2**53
 """Larger numbers are not exact in readers of JSON that take all numbers for doubles."""

@@ -264,7 +264,8 @@ class Trace:
         if call.name is None:
             self.add_problem("a call without a name")
         call.args = self._decoded_args(args, call.label)
-        self.answer = None  # What came before a call was not the answer.
+        # A text before a call is not the answer.
+        self.answer = None
         self.calls.append(call)
 
         self._add_waiting_call(None, call)

@@ -188,8 +188,6 @@ def _question(
         question["reference_answer"] = answer
     query = value_at(record, keys.query) if keys.query is not None else None
     if isinstance(query, str) and query.strip():
-        if not _is_cypher(query) and form_of(query) not in FORMS:
-            raise _UnusableRecord("the query is neither SPARQL nor Cypher")
         question["reference_steps"] = [[_step(query, score)]]
     elif not answer:
         raise _UnusableRecord("no query and no answer")
@@ -209,19 +207,18 @@ def _answer(record: dict[str, Any], keys: Keys) -> str | None:
 
 
 def _step(query: str, score: str | None) -> dict[str, Any]:
-    """Return the reference step that runs a query, by the language of the query."""
-    if _is_cypher(query):
-        step = {"name": CYPHER_STEP, "reference_query": query}
-        return step if score is None else {**step, "score": score}
-    return scored({"name": BENCHMARK_STEP, "reference_query": query}, score)
+    """Return the reference step that runs a query, by the language of the query.
 
-
-def _is_cypher(query: str) -> bool:
-    """Return whether a query is in Cypher rather than in SPARQL, by its first word."""
+    Raises:
+        _UnusableRecord: the query is neither SPARQL nor Cypher.
+    """
     if form_of(query) in FORMS:
-        return False
-    match = _first_word(query)
-    return match is not None and match[1].upper() in CYPHER_KEYWORDS
+        return scored({"name": BENCHMARK_STEP, "reference_query": query}, score)
+    first_word = _first_word(query)
+    if first_word is None or first_word[1].upper() not in CYPHER_KEYWORDS:
+        raise _UnusableRecord("the query is neither SPARQL nor Cypher")
+    step = {"name": CYPHER_STEP, "reference_query": query}
+    return step if score is None else {**step, "score": score}
 
 
 def _text_in(value: Any, language: str) -> str | None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
 from graphrag_eval_async.errors import MalformedStep
-from graphrag_eval_async.steps.cypher.moments import duration
+from graphrag_eval_async.steps.cypher.moments import SECONDS_PER_HOUR, duration
 from graphrag_eval_async.steps.cypher.values import Point
 from graphrag_eval_async.steps.tables.temporal import SECONDS_PER_DAY
 
@@ -221,7 +221,7 @@ def _offset_in_text(text: str) -> int | None:
             return 0
         return None
     sign, hours, minutes = match.groups()
-    seconds = int(hours) * 3600 + int(minutes) * 60
+    seconds = int(hours) * SECONDS_PER_HOUR + int(minutes) * 60
     if sign == "-":
         return -seconds
     return seconds

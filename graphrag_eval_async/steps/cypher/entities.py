@@ -28,6 +28,7 @@ from graphrag_eval_async.steps.cypher.values import (
     Relationship,
     UntypedText,
     Value,
+    path_of_parts,
 )
 
 ID_KEYS = (
@@ -282,7 +283,7 @@ def _ladybug_path(raw: Mapping[str, Any]) -> Path | list[Value] | None:
         return None
     nodes = [value_of(node) for node in raw["_NODES"]]
     relationships = [value_of(relationship) for relationship in raw["_RELS"]]
-    path = _path_of_parts(nodes, relationships)
+    path = path_of_parts(nodes, relationships)
     if path is None:
         return relationships
     return path
@@ -298,7 +299,7 @@ def _path(raw: Mapping[str, Any]) -> Path | None:
         nodes = raw["nodes"]
         relationships = raw["relationships"]
         if isinstance(nodes, list) and isinstance(relationships, list):
-            return _path_of_parts(
+            return path_of_parts(
                 [value_of(node) for node in nodes],
                 [value_of(relationship) for relationship in relationships],
             )
@@ -309,19 +310,8 @@ def _path(raw: Mapping[str, Any]) -> Path | None:
         if not all(isinstance(part, Mapping) and part.keys() == SEGMENT_KEYS for part in segments):
             return None
         nodes = [value_of(raw["start"]), *(value_of(part["end"]) for part in segments)]
-        return _path_of_parts(nodes, [value_of(part["relationship"]) for part in segments])
+        return path_of_parts(nodes, [value_of(part["relationship"]) for part in segments])
     return None
-
-
-def _path_of_parts(nodes: list[Value], relationships: list[Value]) -> Path | None:
-    """Return the path of nodes and relationships; None if their numbers or types fit no path."""
-    if len(nodes) != len(relationships) + 1:
-        return None
-    if not all(isinstance(node, Node) for node in nodes):
-        return None
-    if not all(isinstance(relationship, Relationship) for relationship in relationships):
-        return None
-    return Path(tuple(nodes), tuple(relationships))  # type: ignore[arg-type]
 
 
 def _path_or_list(items: list[Value]) -> Path | list[Value]:
@@ -329,7 +319,7 @@ def _path_or_list(items: list[Value]) -> Path | list[Value]:
     # A list of a single node is not taken for a path.
     if len(items) < 3 or not isinstance(items[0], Node):
         return items
-    path = _path_of_parts(items[::2], items[1::2])
+    path = path_of_parts(items[::2], items[1::2])
     if path is None:
         return items
     return path

@@ -20,6 +20,7 @@ from graphrag_eval_async.steps.cypher.values import (
     Point,
     Relationship,
     Value,
+    path_of_parts,
     with_ends,
 )
 
@@ -102,13 +103,10 @@ class _Row:
             MalformedStep: the graph of the row lacks one of them, or they are in another order.
         """
         entities = [self._entity(meta) for meta in metas]
-        nodes = tuple(entity for entity in entities[::2] if isinstance(entity, Node))
-        relationships = tuple(
-            entity for entity in entities[1::2] if isinstance(entity, Relationship)
-        )
-        if len(nodes) + len(relationships) < len(entities) or len(nodes) != len(relationships) + 1:
+        path = path_of_parts(nodes=entities[::2], relationships=entities[1::2])
+        if path is None:
             raise MalformedStep("results[].data[].meta of a path does not fit its graph")
-        return Path(nodes, relationships)
+        return path
 
 
 def _entities_by_id(items: Any, kind: type[T]) -> dict[str, T]:

@@ -10,7 +10,14 @@ from typing import Any
 
 from graphrag_eval_async.errors import MalformedStep
 from graphrag_eval_async.steps.cypher.points import point_of_text
-from graphrag_eval_async.steps.cypher.values import Node, Path, Point, Relationship, Value
+from graphrag_eval_async.steps.cypher.values import (
+    Node,
+    Path,
+    Point,
+    Relationship,
+    Value,
+    path_of_parts,
+)
 
 TEXT_TYPES = frozenset(
     {
@@ -111,12 +118,10 @@ def _path(contents: list[Any]) -> Path:
         ValueError: the list has other parts, or does not begin and end with a node.
     """
     parts = [typed_value(part) for part in contents]
-    nodes = tuple(part for part in parts[::2] if isinstance(part, Node))
-    relationships = tuple(part for part in parts[1::2] if isinstance(part, Relationship))
-    has_other_parts = len(nodes) + len(relationships) < len(parts)
-    if has_other_parts or len(nodes) != len(relationships) + 1:
+    path = path_of_parts(nodes=parts[::2], relationships=parts[1::2])
+    if path is None:
         raise ValueError
-    return Path(nodes, relationships)
+    return path
 
 
 _READERS: Mapping[str, Callable[[Any], Value]] = {

@@ -6,7 +6,7 @@ text until cells are compared: most forms write them as text.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import NoneType
 from typing import Any, TypeAlias
@@ -63,6 +63,23 @@ class Path:
 
     nodes: tuple[Node, ...]
     relationships: tuple[Relationship, ...]
+
+
+def path_of_parts(nodes: Iterable[object], relationships: Iterable[object]) -> Path | None:
+    """Return the path of nodes and relationships; None if their numbers or types fit no path."""
+    path_nodes = []
+    for node in nodes:
+        if not isinstance(node, Node):
+            return None
+        path_nodes.append(node)
+    path_relationships = []
+    for relationship in relationships:
+        if not isinstance(relationship, Relationship):
+            return None
+        path_relationships.append(relationship)
+    if len(path_nodes) != len(path_relationships) + 1:
+        return None
+    return Path(tuple(path_nodes), tuple(path_relationships))
 
 
 @dataclass(frozen=True, slots=True)

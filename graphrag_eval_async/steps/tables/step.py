@@ -15,6 +15,7 @@ from graphrag_eval_async.steps.formats.delimited import is_lone_header
 from graphrag_eval_async.steps.formats.json_tables import ANY_COLUMNS, answer_below
 from graphrag_eval_async.steps.formats.reading import read_reference
 from graphrag_eval_async.steps.formats.results import SparqlResults, is_same_table, results_of
+from graphrag_eval_async.steps.formats.second_reading import read_again
 from graphrag_eval_async.steps.tables.comparison import agree, agree_but_for_order, lacks_columns
 from graphrag_eval_async.steps.tables.partial import compare_in_part
 from graphrag_eval_async.steps.tables.rules import TableRules, prepare_reference
@@ -93,9 +94,32 @@ class SparqlStep:
     def compare(self, actual: ActualStep) -> Agreement:
         """Return how far the output of an actual step agrees with the reference output.
 
+        If it does not agree fully, and its cells have no types, a second reading is compared, too,
+        in which cells are what their texts may stand for. The better agreement counts.
+
         Raises:
             MalformedStep: one of the outputs is no table.
             ComparisonBudgetExceeded: the budget did not suffice to compare them.
+        """
+        agreement = self._compare_reading(actual)
+        if agreement.score == 1:
+            return agreement
+        table = actual.table()
+        if table.typed:
+            return agreement
+        document = read_again(table.document, self.table().document)
+        if document is None:
+            return agreement
+        second_table = table._replace(document=document)
+        second_agreement = self._compare_reading(actual.with_table(second_table))
+        if second_agreement.score > agreement.score:
+            return second_agreement
+        return agreement
+
+    def _compare_reading(self, actual: ActualStep) -> Agreement:
+        """Return how far the table of an actual step, as it is read, agrees with the reference.
+
+        The errors are those of `compare`.
         """
         table = self.table()
         if self._is_same_empty_column(actual.step.get("output")):
