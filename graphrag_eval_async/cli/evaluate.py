@@ -279,7 +279,7 @@ def _write_page(
     collected: ReportResults,
     snapshot: Mapping[str, Any],
 ) -> None:
-    from graphrag_eval_async.monitor.facts import judge_state
+    from graphrag_eval_async.monitor.overview import judge_state
     from graphrag_eval_async.monitor.report import html_report
     from graphrag_eval_async.monitor.worst import worst_questions
     from graphrag_eval_async.reference import misnamed_steps

@@ -17,10 +17,11 @@ from graphrag_eval_async.catalogue.metrics import (
 )
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.monitor.windows import parse_duration, parse_window, window_facts
-from graphrag_eval_async.text import did_you_mean, number
+from graphrag_eval_async.monitor.wording import value_of
+from graphrag_eval_async.text import did_you_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Iterable
 
     from graphrag_eval_async.aggregates import Last, Seconds
 
@@ -166,13 +167,6 @@ def check_known(
             f"{option}: no metric {metric!r}; "
             f"{did_you_mean(metric, sorted(known, key=metric_position))}"
         )
-
-
-def value_of(change: Mapping[str, Any]) -> str:
-    """The value of an alert in words."""
-    if change["value"] is not None:
-        return number(change["value"])
-    return "window not full yet" if change.get("samples") else "no values"
 
 
 def message(change: Change) -> str:

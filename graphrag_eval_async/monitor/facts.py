@@ -4,20 +4,16 @@ from __future__ import annotations
 
 from collections import deque
 from datetime import UTC, datetime
-from math import fsum, inf
+from math import inf
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from graphrag_eval_async.catalogue.metrics import ERROR_RATE, is_counted_cost
-from graphrag_eval_async.catalogue.outcomes import REASON
-from graphrag_eval_async.config.model import judge_of
 from graphrag_eval_async.inference.confidence import show_confidence
+from graphrag_eval_async.monitor.groups import add_detail, group_facts
+from graphrag_eval_async.monitor.overview import judge_state
 from graphrag_eval_async.monitor.windows import window_facts
 from graphrag_eval_async.records.snapshots import (
-    counts_of,
     cut_note,
-    mean_of_questions,
-    means_of,
     tags_of,
 )
 from graphrag_eval_async.reference import misnamed_steps
@@ -26,11 +22,9 @@ from graphrag_eval_async.sources.receiving import OtlpReceiver
 from graphrag_eval_async.threads import work_in_slices
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
-    from graphrag_eval_async.aggregates.histogram import Weights
     from graphrag_eval_async.config import Config
-    from graphrag_eval_async.judge import JudgeUsage
     from graphrag_eval_async.monitor.counting import Counting
     from graphrag_eval_async.sources import Follower
     from graphrag_eval_async.stream import EvaluationStream
@@ -143,78 +137,9 @@ class Facts:
         return state and {"calls_per_sec": self._calls.at(now, self.stream.usage.attempts), **state}
 
 
-def judge_state(usage: JudgeUsage, config: Config | None) -> dict[str, Any] | None:
-    """The judge's model, limits and counts; None if no metric is judged."""
-    model = judge_of(config)
-    limits = None if config is None or config.llm is None or model is None else config.llm.limits
-    if limits is None and not usage.calls:
-        return None
-    return {
-        "model": model if limits else None,
-        "max_concurrency": limits and limits.max_concurrency,
-        "budget_usd": limits and limits.budget_usd,
-        **usage.as_dict(),
-    }
-
-
 def complete(facts: dict[str, Any]) -> None:
     """Add confidence sequences and variances, which take a while, to what `collect` gave."""
     for shown, sums in facts.pop(SUMS, ()):
         shown["confidence"] = show_confidence(sums, facts["level"])
     for metric, variance in facts.pop(VARIANCES, {}).items():
         facts["overall"]["metrics"][metric] |= variance()
-
-
-def add_detail(
-    group: dict[str, Any], detail: Mapping[str, Any]
-) -> list[tuple[dict[str, Any], Weights]]:
-    """Add what is known at once to a group, and return what `complete` takes."""
-    metrics = group["metrics"]
-    for metric, shown in metrics.items():
-        own = detail[metric]
-        shown |= {key: own[key] for key in ("quantiles", "bounds", "variance") if key in own}
-    stats = {
-        name: each for name, each in detail.items() if isinstance(each, dict) and "coverage" in each
-    }
-    group["coverage"] = {metric: each["coverage"] for metric, each in stats.items()}
-    group[REASON] = detail.get(REASON, {})
-    group["repeats"] = detail.get("repeats")
-    return [
-        (metrics[metric], each["weights"]) for metric, each in stats.items() if each.get("weights")
-    ]
-
-
-def group_facts(
-    total: Mapping[str, Any], recent: Mapping[str, Any] | None = None
-) -> dict[str, Any]:
-    """The state of one template, or of all results, from its aggregates and those of the window."""
-    recent = recent or {"number_of_error_samples": 0, "number_of_success_samples": 0}
-    (samples, errors), (recent_samples, recent_errors) = counts_of(total), counts_of(recent)
-    facts: dict[str, Any] = {
-        "samples": {"total": samples, "window": recent_samples},
-        "errors": {"total": errors, "window": recent_errors},
-        "error_rate": {
-            "mean": errors / samples if samples else None,
-            "mean_of_questions": total.get(ERROR_RATE),
-            "window": recent.get(ERROR_RATE),
-        },
-        "metrics": {
-            metric: _means(stats, recent.get(metric)) for metric, stats in means_of(total).items()
-        },
-    }
-    if (cost := _cost(total)) is not None:
-        facts["cost"] = {"mean": cost, "window": _cost(recent)}
-    return facts
-
-
-def _means(total: Mapping[str, Any], recent: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The mean over all values, that over questions, and that over the questions in the window."""
-    window = None if recent is None else mean_of_questions(recent)
-    return {"mean": total["mean"], "mean_of_questions": mean_of_questions(total), "window": window}
-
-
-def _cost(group: Mapping[str, Any]) -> float | None:
-    """The cost of judging in US dollars per successful result; None if no cost is known."""
-    sums = [stats["sum"] for metric, stats in group.items() if is_counted_cost(metric)]
-    results = group["number_of_success_samples"]
-    return fsum(sums) / results if sums and results else None

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphrag_eval_async.catalogue.conditions import RIGHT_CONDITIONS
 from graphrag_eval_async.catalogue.metrics import COST, is_score, metric_position
+from graphrag_eval_async.config.model import judge_of
 from graphrag_eval_async.monitor.charts import charts_of, sparkline
-from graphrag_eval_async.monitor.counting import SCORES
 from graphrag_eval_async.monitor.history import getting_worse
+from graphrag_eval_async.monitor.kept import SCORES
 from graphrag_eval_async.monitor.windows import duration_name
 from graphrag_eval_async.monitor.wording import (
     RESOURCE_HEADINGS,
@@ -30,8 +31,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from graphrag_eval_async.catalogue.conditions import Condition
-    from graphrag_eval_async.monitor.counting import Reasons
+    from graphrag_eval_async.config import Config
+    from graphrag_eval_async.judge import JudgeUsage
     from graphrag_eval_async.monitor.history import Course, Courses
+    from graphrag_eval_async.monitor.kept import Reasons
     from graphrag_eval_async.monitor.worst import WorstQuestion
 
 SHOWN_SCORES = 6  # that have a column in the table of templates
@@ -289,6 +292,20 @@ def run_facts(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
         told.append(("restored", str(facts["journal"]["restored"])))
     told += [("not there yet", path) for path in facts.get("not_found", ())]
     return told
+
+
+def judge_state(usage: JudgeUsage, config: Config | None) -> dict[str, Any] | None:
+    """The judge's model, limits and counts; None if no metric is judged."""
+    model = judge_of(config)
+    limits = None if config is None or config.llm is None or model is None else config.llm.limits
+    if limits is None and not usage.calls:
+        return None
+    return {
+        "model": model if limits else None,
+        "max_concurrency": limits and limits.max_concurrency,
+        "budget_usd": limits and limits.budget_usd,
+        **usage.as_dict(),
+    }
 
 
 def judge_facts(

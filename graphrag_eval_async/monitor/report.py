@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.catalogue.conditions import RIGHT_CONDITIONS
 from graphrag_eval_async.errors import check_extra
-from graphrag_eval_async.monitor.counting import Reasons, quality, shorten, text_of
 from graphrag_eval_async.monitor.evidence import result_names
-from graphrag_eval_async.monitor.facts import add_detail, group_facts
+from graphrag_eval_async.monitor.groups import add_detail, group_facts
+from graphrag_eval_async.monitor.kept import Reasons, quality, shorten, text_of
 from graphrag_eval_async.monitor.overview import overview, result_metrics
 from graphrag_eval_async.monitor.rendering import csp_hash, render, static
 from graphrag_eval_async.monitor.wording import VALIDITY, unscored

@@ -336,6 +336,13 @@ def change_of(row: Mapping[str, Any]) -> str:
     return f"{number(row['baseline'])} -> {number(row['candidate'])}, {signed(row['difference'])}"
 
 
+def value_of(change: Mapping[str, Any]) -> str:
+    """The value of an alert in words."""
+    if change["value"] is not None:
+        return number(change["value"])
+    return "window not full yet" if change.get("samples") else "no values"
+
+
 def signed(value: float) -> str:
     """A difference with its sign, in two or three digits."""
     text = (

@@ -8,7 +8,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from graphrag_eval_async.catalogue.outcomes import AGENT_ERROR
-from graphrag_eval_async.monitor.counting import SCORES, Reasons
+from graphrag_eval_async.monitor.kept import SCORES, Reasons
 from graphrag_eval_async.monitor.wording import reason_in_words
 from graphrag_eval_async.text import number
 from graphrag_eval_async.threads import work_in_slices

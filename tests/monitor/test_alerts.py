@@ -16,9 +16,10 @@ from hypothesis import strategies as st
 
 from graphrag_eval_async.aggregates import Last, Seconds
 from graphrag_eval_async.catalogue.conditions import OPERATORS
-from graphrag_eval_async.monitor.alerts import Alert, Change, message, parse_alert, value_of
+from graphrag_eval_async.monitor.alerts import Alert, Change, message, parse_alert
 from graphrag_eval_async.monitor.watched import Alerts, Watched
 from graphrag_eval_async.monitor.windows import parse_duration, parse_window
+from graphrag_eval_async.monitor.wording import value_of
 from tests.monitor.summaries import seen
 from tests.support.cases import each
 

@@ -10,9 +10,9 @@ from rich.text import Text
 
 from graphrag_eval_async.catalogue.metrics import COST
 from graphrag_eval_async.catalogue.outcomes import REASON
-from graphrag_eval_async.monitor.alerts import value_of
 from graphrag_eval_async.monitor.overview import judge_facts, quality, run_facts
 from graphrag_eval_async.monitor.windows import duration_name
+from graphrag_eval_async.monitor.wording import value_of
 from graphrag_eval_async.records.snapshots import interval_of_mean, mean_of_questions
 from graphrag_eval_async.steps.failure import NO_FAILURE, failure_counts
 from graphrag_eval_async.text import by_frequency, one_line, percent
