@@ -31,9 +31,9 @@ from grafana_foundation_sdk.models.dashboard import (
 )
 from grafana_foundation_sdk.models.prometheus import PromQueryFormat
 
-from graphrag_eval_async.monitor.prometheus_metrics import METRICS, PREFIX
+from graphrag_eval_async.exporters.prometheus_metrics import METRICS, PREFIX
 
-PATH = Path(__file__).parents[1] / "graphrag_eval_async" / "monitor" / "grafana.json"
+PATH = Path(__file__).parents[1] / "graphrag_eval_async" / "exporters" / "grafana.json"
 
 VARIABLES = {
     "instance": f"label_values({PREFIX}info, instance)",

@@ -24,13 +24,13 @@ from docs import grid
 from graphrag_eval_async import Last, RunningAggregates, evaluate_stream
 from graphrag_eval_async.catalogue.judged import JUDGED
 from graphrag_eval_async.cli import main as command_line
-from graphrag_eval_async.cli.watch.screen import render
+from graphrag_eval_async.cli.commands.watch.screen import render
 from graphrag_eval_async.config import llm, model
-from graphrag_eval_async.monitor import prometheus_metrics
+from graphrag_eval_async.exporters import prometheus_metrics
 from graphrag_eval_async.monitor.alerts import parse_alert
 from graphrag_eval_async.monitor.counting import Counting
 from graphrag_eval_async.monitor.facts import Facts, complete
-from graphrag_eval_async.monitor.windows import Trends
+from graphrag_eval_async.reports.windows import Trends
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -39,7 +39,7 @@ PICTURES: dict[str, tuple[str, int, int, float, Literal["light", "dark"]]] = {
 }
 
 
-MONITOR = "graphrag_eval_async.monitor"
+PACKAGE = "graphrag_eval_async"
 
 
 class Clock(datetime):
@@ -73,9 +73,9 @@ async def main() -> None:
         stream, port=0, window=Last(100), alerts=ALERTS, title="Nightly run of the grid agent"
     )
     with (
-        patch(f"{MONITOR}.history.time", lambda: Clock.seconds),
-        patch(f"{MONITOR}.alerts.datetime", Clock),
-        patch(f"{MONITOR}.rendering.datetime", Clock),
+        patch(f"{PACKAGE}.reports.history.time", lambda: Clock.seconds),
+        patch(f"{PACKAGE}.monitor.alerts.datetime", Clock),
+        patch(f"{PACKAGE}.reports.rendering.datetime", Clock),
     ):
         async with dashboard, async_playwright() as playwright:
             program = shutil.which("chromium-headless-shell") or shutil.which("chromium")

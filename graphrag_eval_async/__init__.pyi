@@ -29,6 +29,8 @@ from graphrag_eval_async.errors import TraceError as TraceError
 from graphrag_eval_async.errors import UsageError as UsageError
 from graphrag_eval_async.errors import WorkerError as WorkerError
 from graphrag_eval_async.evaluator import Evaluator as Evaluator
+from graphrag_eval_async.exporters.otel import OtelSink as OtelSink
+from graphrag_eval_async.exporters.prometheus import PrometheusCollector as PrometheusCollector
 from graphrag_eval_async.inference.compared import Comparison as Comparison
 from graphrag_eval_async.inference.running import RunningAggregates as RunningAggregates
 from graphrag_eval_async.inference.until import Until as Until
@@ -37,8 +39,6 @@ from graphrag_eval_async.judge import JudgeUsage as JudgeUsage
 from graphrag_eval_async.judge import TokenUsage as TokenUsage
 from graphrag_eval_async.judge.openai_judge import OpenAIJudge as OpenAIJudge
 from graphrag_eval_async.monitor.dashboard import Dashboard as Dashboard
-from graphrag_eval_async.monitor.otel import OtelSink as OtelSink
-from graphrag_eval_async.monitor.prometheus import PrometheusCollector as PrometheusCollector
 from graphrag_eval_async.records import Line as Line
 from graphrag_eval_async.records import LongLine as LongLine
 from graphrag_eval_async.records import Position as Position

@@ -15,7 +15,7 @@ import pytest
 
 from docs.make import DRAWN, MADE, MADE_WITH_RAGAS
 from graphrag_eval_async import __all__, config, scale, traces
-from graphrag_eval_async.cli.commands import COMMANDS
+from graphrag_eval_async.cli.command_table import COMMANDS
 from graphrag_eval_async.cli.exits import DRAIN_SECONDS
 from graphrag_eval_async.cli.options import options
 from graphrag_eval_async.records.line import LARGE_BYTES
@@ -45,9 +45,9 @@ DEFAULTS = {
     "step names per template": "aggregates.steps.MOST_NAMES",
     "keys and values of tags": "catalogue.tags.MOST_KEYS catalogue.tags.MOST_VALUES",
     "live browsers": "monitor.dashboard_server.MAX_CLIENTS",
-    "details in a report": "monitor.report.DETAILED monitor.report.DETAIL_CHARACTERS",
-    "rows in a report": "monitor.report.LISTED",
-    "wait for the OpenTelemetry collector": "monitor.otel.CLOSING_SECONDS",
+    "details in a report": "reports.html_report.DETAILED reports.html_report.DETAIL_CHARACTERS",
+    "rows in a report": "reports.html_report.LISTED",
+    "wait for the OpenTelemetry collector": "exporters.otel.CLOSING_SECONDS",
 }
 UNITS = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 

@@ -18,7 +18,9 @@ ROOT = Path(__file__).parents[1] / PACKAGE
 LEVELS = [
     {"__main__"},
     {"cli", "testing"},
+    {"exporters"},
     {"monitor"},
+    {"reports"},
     {"blocking", "scale"},
     {"batch"},
     {"stream"},

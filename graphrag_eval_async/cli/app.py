@@ -16,7 +16,7 @@ import click
 from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
-from graphrag_eval_async.cli.commands import COMMANDS, Given
+from graphrag_eval_async.cli.command_table import COMMANDS, Given
 from graphrag_eval_async.cli.exits import Exit
 from graphrag_eval_async.cli.options import options
 from graphrag_eval_async.cli.parsing import RESUMED
@@ -258,7 +258,7 @@ def run(arguments: Sequence[str] | None, interrupts: Interrupts) -> NoReturn:
             # Where its `custom_metrics` may be; last, so that they hide nothing.
             sys.path += [os.getcwd(), os.path.dirname(os.path.abspath(found[1].config))]
         module, _, function = found[0].partition(":")
-        command = getattr(import_module(f"graphrag_eval_async.cli.{module}"), function)
+        command = getattr(import_module(f"graphrag_eval_async.cli.commands.{module}"), function)
         sys.exit(command(found[1], interrupts))
     except click.ClickException as error:
         error.show(text := StringIO())

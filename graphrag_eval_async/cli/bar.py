@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Protocol
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-from graphrag_eval_async.monitor.kept import SCORES
 from graphrag_eval_async.records.snapshots import mean_of_questions
+from graphrag_eval_async.reports.kept import SCORES
 from graphrag_eval_async.text import dollars
 
 if TYPE_CHECKING:

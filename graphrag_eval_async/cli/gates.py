@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from graphrag_eval_async.catalogue.conditions import Condition
     from graphrag_eval_async.catalogue.tags import Tag
-    from graphrag_eval_async.cli.commands import Given
+    from graphrag_eval_async.cli.command_table import Given
     from graphrag_eval_async.config import Config
     from graphrag_eval_async.monitor.alerts import Alert
     from graphrag_eval_async.reference import Reference

@@ -93,17 +93,17 @@ Input
     [default: Error: and fixed sentences of LangGraph, MCP and OpenAI Agents]
   --step-name TOOL=STEP... : cli.parsing:parse_step_name
     With --format: step name to use for a tool, such as run_sparql=sparql_query. Repeatable.
-  --grace SECONDS = 10 : monitor.windows:parse_duration
+  --grace SECONDS = 10 : reports.windows:parse_duration
     With otlp, except in files: how long to wait for late spans after the root span of a trace.
   --otlp-listen HOST:PORT : cli.parsing:parse_address
     Receive OpenTelemetry spans over HTTP instead of following logs, such as 127.0.0.1:4318.
   --start <beginning|end> = beginning
     Where to begin in files that already exist.
-  --until-idle TIME : monitor.windows:parse_duration
+  --until-idle TIME : reports.windows:parse_duration
     Stop when nothing was written for this long, such as 30s; exit code 4 if no log ever existed.
   --exclude GLOB...
     Skip logs with this name, or this path if GLOB has a slash: '*.debug.jsonl'. Repeatable.
-  --ignore-older TIME : monitor.windows:parse_duration
+  --ignore-older TIME : reports.windows:parse_duration
     Skip existing lines of logs not written for this long, such as 24h.
   --shuffle SEED : cli.parsing:parse_natural
     Read lines in random order, reproducible with SEED.  [default: 0 with --until]
@@ -141,12 +141,12 @@ Input
 Agent
   --method <GET|POST>
     How to ask.  [default: GET, or POST with --body]
-  --param NAME=TEXT... : cli.ask:parse_param
+  --param NAME=TEXT... : cli.commands.ask:parse_param
     Parameter to send, with {question} and {KEY}, a tag, in its text. Repeatable.
     [default: question={question}]
   --body FILE : cli.files:json_path
     JSON to send, with {question} and {KEY} in its texts; {{ and }} are braces.
-  --header NAME:VALUE... : cli.ask:parse_header
+  --header NAME:VALUE... : cli.commands.ask:parse_header
     Header to send: 'Authorization: Bearer ${TOKEN}', with TOKEN from the environment. Repeatable.
   --answer PATH = $.answer
     Answer's JSON path; '' if none.
@@ -156,7 +156,7 @@ Agent
     Steps' JSON path; '' if none.
   --max-concurrency N = 8 : cli.parsing:parse_count
     Maximum number of questions in progress.
-  --timeout TIME = 60s : monitor.windows:parse_duration
+  --timeout TIME = 60s : reports.windows:parse_duration
     How long to wait for a reply.
   --repeats N = 1 : cli.parsing:parse_count
     How often to ask each question.
@@ -210,11 +210,11 @@ Output
   --otel
     Send each metric of each result to an OpenTelemetry collector; the OTEL_* environment variables
     say where.
-  --window N|TIME = 200 : monitor.windows:parse_window
+  --window N|TIME = 200 : reports.windows:parse_window
     What counts as recent: a number of results, or a time such as 5m.
   --show <last|worst> = last
     Which results to list: the last, or the worst (errors, then the lowest metrics).
-  --every TIME = 10s : monitor.windows:parse_duration
+  --every TIME = 10s : reports.windows:parse_duration
     Without a terminal: how often to print JSON.
   --metrics [HOST:]PORT : cli.parsing:parse_address
     Serve metrics for Prometheus, such as at :9464; without HOST, only to this machine.
@@ -257,10 +257,10 @@ Gates
     tag 'pass@2[hops=2] > 0.7'. Repeatable.
   --until CONDITION... : cli.parsing:parse_until
     Stop once CONDITION is decided: 'steps_score >= 0.8'. Fails like a gate, also if undecided.
-  --max-drop METRIC=X... : cli.compare:parse_max_drop
+  --max-drop METRIC=X... : cli.commands.compare:parse_max_drop
     Fail if the mean of METRIC got worse by more than X, however uncertain. In metrics up to 1, an
     error counts as 0. Repeatable.
-  --non-inferior METRIC=X... : cli.compare:parse_max_drop
+  --non-inferior METRIC=X... : cli.commands.compare:parse_max_drop
     Fail unless the confidence interval rules out a drop of METRIC by X or more. In metrics up to 1,
     an error counts as 0. Repeatable.
   --max-regressions N : cli.parsing:parse_natural

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
 
     from graphrag_eval_async.cli.bar import Source
-    from graphrag_eval_async.cli.commands import Given
+    from graphrag_eval_async.cli.command_table import Given
     from graphrag_eval_async.cli.exits import Interrupts
     from graphrag_eval_async.inference.running import RunningAggregates
     from graphrag_eval_async.judge import JudgeUsage

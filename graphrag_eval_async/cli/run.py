@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import orjson
 
 from graphrag_eval_async.catalogue.outcomes import CAUSED_BY_AGENT, TEXT
-from graphrag_eval_async.cli.commands import refuse
+from graphrag_eval_async.cli.command_table import refuse
 from graphrag_eval_async.cli.files import check_distinct, open_lines
 from graphrag_eval_async.cli.judges import (
     judge_config,
@@ -19,7 +19,7 @@ from graphrag_eval_async.cli.judges import (
     never_judged,
     nothing_judged,
 )
-from graphrag_eval_async.cli.report import end, report
+from graphrag_eval_async.cli.run_summary import end, report
 from graphrag_eval_async.config.model import judge_of
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.inference.running import RunningAggregates
@@ -34,9 +34,9 @@ from graphrag_eval_async.traces.trace import FAILURES
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 
-    from graphrag_eval_async.cli.commands import Given
+    from graphrag_eval_async.cli.command_table import Given
     from graphrag_eval_async.cli.exits import Ending, Exit, Interrupts
-    from graphrag_eval_async.cli.report import Found
+    from graphrag_eval_async.cli.run_summary import Found
     from graphrag_eval_async.config import Config
     from graphrag_eval_async.records import Question
     from graphrag_eval_async.scale.run import ShardedRun
@@ -88,7 +88,7 @@ def check_files(
     `pages` are other files that the command writes.
     """
     if given.otel:
-        from graphrag_eval_async.monitor.otel import check_export
+        from graphrag_eval_async.exporters.otel import check_export
 
         check_export()
     beside = [late_file(given)]
@@ -190,7 +190,7 @@ def exporting(
         if given.otel:
             import logging
 
-            from graphrag_eval_async.monitor.otel import OtelExport
+            from graphrag_eval_async.exporters.otel import OtelExport
 
             # Its messages, one for each attempt, would go through the screen; the end says it once.
             logging.getLogger("opentelemetry").setLevel(logging.CRITICAL)

@@ -14,7 +14,14 @@ from rich.cells import cell_len
 
 from graphrag_eval_async.catalogue.metrics import is_score
 from graphrag_eval_async.catalogue.outcomes import CAUSED_BY_AGENT, NOT_RUN
-from graphrag_eval_async.monitor.wording import (
+from graphrag_eval_async.records.snapshots import (
+    counts_of,
+    cut_note,
+    interval_of_mean,
+    mean_of_questions,
+    tags_of,
+)
+from graphrag_eval_async.reports.wording import (
     RESOURCE_HEADINGS,
     VALIDITY,
     mean_cell,
@@ -22,13 +29,6 @@ from graphrag_eval_async.monitor.wording import (
     published_lines,
     repeats_rows,
     variances,
-)
-from graphrag_eval_async.records.snapshots import (
-    counts_of,
-    cut_note,
-    interval_of_mean,
-    mean_of_questions,
-    tags_of,
 )
 from graphrag_eval_async.steps.failure import failure_counts
 from graphrag_eval_async.text import (

@@ -1,1 +1,1 @@
-"""Shows a run in browsers, reports and monitoring systems, through the public API."""
+"""Watches a running evaluation: its live page and its alerts."""

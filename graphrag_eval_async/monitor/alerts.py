@@ -16,8 +16,8 @@ from graphrag_eval_async.catalogue.metrics import (
     metric_position,
 )
 from graphrag_eval_async.errors import UsageError
-from graphrag_eval_async.monitor.windows import parse_duration, parse_window, window_facts
-from graphrag_eval_async.monitor.wording import value_of
+from graphrag_eval_async.reports.windows import parse_duration, parse_window, window_facts
+from graphrag_eval_async.reports.wording import value_of
 from graphrag_eval_async.text import did_you_mean
 
 if TYPE_CHECKING:

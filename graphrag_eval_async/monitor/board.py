@@ -16,20 +16,20 @@ import orjson
 
 from graphrag_eval_async.errors import AggregationError
 from graphrag_eval_async.monitor.facts import Facts, complete
-from graphrag_eval_async.monitor.history import History
-from graphrag_eval_async.monitor.kept import KEPT, entry_of
-from graphrag_eval_async.monitor.overview import LISTED, overview, result_metrics
-from graphrag_eval_async.monitor.rendering import render
-from graphrag_eval_async.monitor.wording import VALIDITY
-from graphrag_eval_async.monitor.worst import OF_TEMPLATE, explained, questions_in_slices
 from graphrag_eval_async.records.results import observe
+from graphrag_eval_async.reports.history import History
+from graphrag_eval_async.reports.kept import KEPT, entry_of
+from graphrag_eval_async.reports.overview import LISTED, overview, result_metrics
+from graphrag_eval_async.reports.rendering import render
+from graphrag_eval_async.reports.wording import VALIDITY
+from graphrag_eval_async.reports.worst import OF_TEMPLATE, explained, questions_in_slices
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
     from graphrag_eval_async.monitor.counting import Counting
-    from graphrag_eval_async.monitor.kept import Entry
-    from graphrag_eval_async.monitor.worst import WorstQuestion
+    from graphrag_eval_async.reports.kept import Entry
+    from graphrag_eval_async.reports.worst import WorstQuestion
 
 UPDATE_SECONDS = 0.5  # Least time between two updates of a page.
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from graphrag_eval_async.aggregates import Last
 from graphrag_eval_async.inference.running import RunningAggregates
-from graphrag_eval_async.monitor.kept import KEPT, Kept
 from graphrag_eval_async.monitor.watched import Alerts
 from graphrag_eval_async.records.results import observe
+from graphrag_eval_async.reports.kept import KEPT, Kept
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

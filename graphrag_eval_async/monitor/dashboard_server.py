@@ -15,10 +15,10 @@ from urllib.parse import urlencode
 
 from graphrag_eval_async.errors import UsageError, check_extra
 from graphrag_eval_async.monitor.board import list_of, result_at, results_of
-from graphrag_eval_async.monitor.evidence import result_names
 from graphrag_eval_async.monitor.hosts import REFUSAL, HostCheck
-from graphrag_eval_async.monitor.kept import KEPT
-from graphrag_eval_async.monitor.rendering import STATIC, render, static
+from graphrag_eval_async.reports.evidence import result_names
+from graphrag_eval_async.reports.kept import KEPT
+from graphrag_eval_async.reports.rendering import STATIC, render, static
 from graphrag_eval_async.sources.receiving import listen, make_server
 from graphrag_eval_async.threads import outlast
 

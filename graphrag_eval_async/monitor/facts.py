@@ -9,14 +9,14 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.inference.confidence import show_confidence
-from graphrag_eval_async.monitor.groups import add_detail, group_facts
-from graphrag_eval_async.monitor.overview import judge_state
-from graphrag_eval_async.monitor.windows import window_facts
 from graphrag_eval_async.records.snapshots import (
     cut_note,
     tags_of,
 )
 from graphrag_eval_async.reference import misnamed_steps
+from graphrag_eval_async.reports.groups import add_detail, group_facts
+from graphrag_eval_async.reports.overview import judge_state
+from graphrag_eval_async.reports.windows import window_facts
 from graphrag_eval_async.sources import JsonlFiles
 from graphrag_eval_async.sources.receiving import OtlpReceiver
 from graphrag_eval_async.threads import work_in_slices

@@ -11,8 +11,8 @@ from graphrag_eval_async import compute_aggregates
 from tests.aggregates.made import aggregated, result
 from tests.aggregates.oracle import repeats_of
 from tests.aggregates.strategies import judged, results
-from tests.monitor.summaries import summary_of
 from tests.support.cases import each
+from tests.support.summaries import summary_of
 
 SCORED = {"reference_steps": [[]], "actual_steps": [{"name": "x"}], "reference_answer": "a"}
 RIGHT = SCORED | {"actual_answer": "a", "steps_score": 1.0, "answer_f1": 0.5}

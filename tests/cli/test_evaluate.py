@@ -12,7 +12,7 @@ import yaml
 from pyarrow import parquet
 
 from graphrag_eval_async import compute_aggregates, run_evaluation
-from graphrag_eval_async.monitor.wording import NOTHING_SCORED
+from graphrag_eval_async.reports.wording import NOTHING_SCORED
 from tests.cli.support import COLOURS, ODD, REFERENCE, Folder, failed, response, run
 from tests.support.cases import each
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from graphrag_eval_async.cli.app import COMPLETING
-from graphrag_eval_async.cli.commands import COMMANDS
+from graphrag_eval_async.cli.command_table import COMMANDS
 from tests.cli.support import run
 from tests.support.cases import each
 

@@ -8,8 +8,8 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from tests.cli.support import Folder, failed, response, run
-from tests.monitor.summaries import result
 from tests.support.cases import each
+from tests.support.summaries import result
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

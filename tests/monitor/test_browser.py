@@ -16,9 +16,9 @@ from anyio.from_thread import start_blocking_portal
 from graphrag_eval_async import Dashboard, compare, evaluate_stream, run_evaluation
 from graphrag_eval_async.aggregates import Last
 from tests.cli.support import DEADLINE_SECONDS, REFERENCE, failed, response
-from tests.monitor import hostile
-from tests.monitor.summaries import report_of, result
+from tests.support import hostile
 from tests.support.ports import free_port
+from tests.support.summaries import report_of, result
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator

@@ -17,8 +17,8 @@ import pytest
 from docs import grid
 from graphrag_eval_async import Dashboard, UsageError, evaluate_stream, run_evaluation
 from graphrag_eval_async.aggregates import Last
-from graphrag_eval_async.monitor.charts import CHART_HEIGHT, CHART_WIDTH
 from graphrag_eval_async.monitor.dashboard_server import MAX_CLIENTS, TOKEN
+from graphrag_eval_async.reports.charts import CHART_HEIGHT, CHART_WIDTH
 from tests.cli.support import (
     COLOURS,
     DEADLINE_SECONDS,
@@ -30,8 +30,8 @@ from tests.cli.support import (
     start,
     told,
 )
-from tests.monitor import hostile
-from tests.monitor.summaries import JUDGE, MODEL, with_answers
+from tests.support import hostile
+from tests.support.summaries import JUDGE, MODEL, with_answers
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

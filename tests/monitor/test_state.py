@@ -17,18 +17,18 @@ from graphrag_eval_async import Dashboard, Journal, evaluate_stream
 from graphrag_eval_async.aggregates import Last, Seconds
 from graphrag_eval_async.monitor.alerts import parse_alert
 from graphrag_eval_async.monitor.board import result_at, results_of
-from graphrag_eval_async.monitor.charts import sparkline
 from graphrag_eval_async.monitor.counting import Counting
 from graphrag_eval_async.monitor.facts import Facts, complete
-from graphrag_eval_async.monitor.history import EVERY, POINTS, STARTS, History, getting_worse
-from graphrag_eval_async.monitor.kept import KEPT, Kept
 from graphrag_eval_async.records.results import observe
+from graphrag_eval_async.reports.charts import sparkline
+from graphrag_eval_async.reports.history import EVERY, POINTS, STARTS, History, getting_worse
+from graphrag_eval_async.reports.kept import KEPT, Kept
 from tests.cli.support import COLOURS, DEADLINE_SECONDS, REFERENCE, failed, response, to_jsonl
 from tests.inference.test_confidence import weights_of
-from tests.monitor.summaries import LAG, result, seen
 from tests.monitor.test_dashboard import get, text_of
 from tests.support.cases import each
 from tests.support.loop import LoopClock
+from tests.support.summaries import LAG, result, seen
 
 if TYPE_CHECKING:
     from collections.abc import Callable

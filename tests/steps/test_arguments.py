@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphrag_eval_async import run_evaluation_sync
-from graphrag_eval_async.monitor.evidence import pairs_of
+from graphrag_eval_async.reports.evidence import pairs_of
 from tests.support.cases import each
 from tests.support.data import question, template
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import orjson
 
-from graphrag_eval_async.cli.watch.changes import MAX_WAITING, AlertCommand
+from graphrag_eval_async.cli.commands.watch.changes import MAX_WAITING, AlertCommand
 from tests.cli.beside import Beside, run_beside
 from tests.cli.support import COLOURS, response, run
 from tests.cli.watch.support import append

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphrag_eval_async.cli.watch.screen import render, sparkline
+from graphrag_eval_async.cli.commands.watch.screen import render, sparkline
 from tests.cli.watch.support import ALERT, JUDGE, facts, group, result
 from tests.support.cases import each
 

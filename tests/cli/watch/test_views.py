@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from rich.text import Text
 
 from graphrag_eval_async.aggregates import Last
-from graphrag_eval_async.cli.watch.views import Screen, Terminal
+from graphrag_eval_async.cli.commands.watch.views import Screen, Terminal
 from tests.cli.watch.emulator import Emulator
 from tests.cli.watch.support import facts
 from tests.support.deadlines import until

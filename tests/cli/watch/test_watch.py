@@ -32,7 +32,7 @@ from tests.cli.support import (
     until,
 )
 from tests.cli.watch.support import append
-from tests.monitor.test_prometheus import get, parsed
+from tests.exporters.test_prometheus import get, parsed
 from tests.stream.test_spans import spans
 from tests.support.ports import free_port
 from tests.traces.otlp import line as line_of
@@ -40,7 +40,7 @@ from tests.traces.test_formats import REFERENCE as TRACED
 
 if TYPE_CHECKING:
     from tests.cli.support import Folder
-    from tests.monitor.test_prometheus import Values
+    from tests.exporters.test_prometheus import Values
 
 RESPONSES = [response("q1"), response("q2", False), failed("q3"), response("q1", False)]
 IDLE = ("--until-idle", "50ms", "--every", "1h")

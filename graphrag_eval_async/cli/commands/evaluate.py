@@ -1,0 +1,381 @@
+"""``evaluate``: results and aggregates of responses."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import Counter
+from contextlib import ExitStack
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from graphrag_eval_async.catalogue.metrics import MISSING_RATE
+from graphrag_eval_async.catalogue.outcomes import EXECUTION_ERROR
+from graphrag_eval_async.cli.command_table import refuse
+from graphrag_eval_async.cli.exits import run_to_end
+from graphrag_eval_async.cli.files import open_lines, write_page
+from graphrag_eval_async.cli.gates import check_gates, on_missing
+from graphrag_eval_async.cli.judges import estimates, judge_config, unlimited, without_keys
+from graphrag_eval_async.cli.reading import processes_for, progress
+from graphrag_eval_async.cli.run import (
+    check_files,
+    config_of,
+    exporting,
+    make_stream,
+    open_results,
+    reference_of,
+    report_shards,
+    report_stream,
+    stopping,
+    trace_format,
+)
+from graphrag_eval_async.cli.run_summary import end, list_rejects
+from graphrag_eval_async.config.model import judge_of
+from graphrag_eval_async.errors import GraphragEvalError, UsageError
+from graphrag_eval_async.evaluator import Evaluator
+from graphrag_eval_async.sinks import RejectWriter
+from graphrag_eval_async.sinks.files import draft_beside
+from graphrag_eval_async.sinks.tables import check_table, is_table, write_table
+from graphrag_eval_async.sources import read_jsonl
+from graphrag_eval_async.stream import evaluate_stream
+from graphrag_eval_async.text import counts, kind_of_problem, one_line, tell
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from graphrag_eval_async.cli.command_table import Given
+    from graphrag_eval_async.cli.exits import Exit, Interrupts
+    from graphrag_eval_async.cli.run import Send
+    from graphrag_eval_async.config import Config
+    from graphrag_eval_async.evaluator import EvaluatorOptions
+    from graphrag_eval_async.monitor.dashboard import Dashboard
+    from graphrag_eval_async.reference import Reference
+    from graphrag_eval_async.reports.html_report import ReportResults
+    from graphrag_eval_async.stream import EvaluationStream
+
+DEFAULT_SEED = 0
+
+OF_ALL_RESPONSES = "until shuffle stages"
+OF_ONE_PROCESS = "resume until stages shuffle report otel dedupe"
+"""Fields of options that cannot be combined with --shard and with --jobs."""
+
+
+def run(given: Given, interrupts: Interrupts) -> Exit:
+    """Run the command."""
+    given = given.replace(source=given.no_reference or given.responses or "")
+    _check(given)
+    if given.dry_run:
+        return _estimate(given, interrupts)
+    return to_output(given, partial(_run_here, interrupts=interrupts))
+
+
+def to_output(given: Given, work: Callable[[Given], Exit]) -> Exit:
+    """Call `work` with the default output, or with a file of lines that then become a table."""
+    if given.output is None and not (sys.stdout and sys.stdout.isatty()):
+        given = given.replace(output="-")
+    if not _is_table(given):
+        return work(given)
+    table = given.output  # Its columns are known only at the end.
+    check_table(table)
+    check_files(given, config_of(given), given.source, pages=[given.report])
+    lines = draft_beside(table, ".jsonl")
+    try:
+        code = work(given.replace(output=lines, table=table))
+        write_table(lines, table)
+    except Exception:
+        if os.path.exists(lines):
+            tell(sys.stderr, f"{table} was not written; results so far are in {lines}")
+        raise
+    os.unlink(lines)
+    return code
+
+
+def _is_table(given: Given) -> bool:
+    return given.output is not None and is_table(given.output)
+
+
+def _check(given: Given) -> None:
+    """Raise a `UsageError` if options do not go together."""
+    if given.no_reference is not None:
+        if given.reference is not None:
+            raise UsageError("--no-reference RESPONSES cannot be combined with REFERENCE")
+    elif given.reference is None or given.responses is None:
+        raise UsageError("expected REFERENCE and RESPONSES, or --no-reference RESPONSES")
+    check_parts(given)
+
+
+def check_parts(given: Given) -> None:
+    """Raise a `UsageError` if options do not go together with what this process reads."""
+    if len(given.until) > 1:
+        raise UsageError(f"--until: one condition only, got {len(given.until)}")
+    if _is_table(given) and given.resume:
+        raise UsageError(f"--resume needs a JSONL output, not {given.output}; use another name")
+    sees = "with --until, which skips questions" if given.until else ""
+    if given.shard is not None:
+        if given.source == "-":
+            raise UsageError("--shard needs files; standard input has no shards")
+        refuse(
+            given, OF_ALL_RESPONSES, "--shard cannot be combined with {}, which needs all responses"
+        )
+        sees = "with --shard, which sees a part only"
+    if given.jobs != 1 and not given.dry_run:
+        refuse(
+            given, OF_ONE_PROCESS, "--jobs cannot be combined with {}, which needs a single process"
+        )
+    if sees and on_missing(given.gate):
+        raise UsageError(f"{MISSING_RATE} cannot be a gate {sees}")
+
+
+def _run_here(given: Given, interrupts: Interrupts) -> Exit:
+    """Evaluate files on this machine, in this process or in several."""
+    config = config_of(given)
+    check_files(given, config, given.source, pages=[given.report])
+    reference = reference_of(given)
+    check_gates(given, reference, config)
+    counted = None if given.shard else reference
+    if given.jobs != 1:
+        jobs = processes_for(given.jobs, given.source, trace_format(given))
+        if jobs > 1:
+            return _run_in_processes(given, reference, jobs, interrupts, counted, config)
+        given = given.replace(ordered=True)
+    if not given.until:
+        source = read_jsonl(given.source, shuffle=given.shuffle, shard=given.shard)
+        return evaluate_here(given, reference, source, config, interrupts, counted=counted)
+    from graphrag_eval_async.inference.until import Until
+
+    until, seed = Until(given.until[0], given.level), given.shuffle
+    if seed is None:
+        seed = DEFAULT_SEED if read_jsonl(given.source).can_be_shuffled else None
+        how = f"read in a shuffled order (--shuffle {seed}), since files are often sorted"
+        if seed is None:
+            how = (
+                "standard input, pipes and compressed files are read in their order: if they are "
+                "sorted, "
+            )
+            how += "only their beginning decides"
+        tell(sys.stderr, f"--until: {how}")
+    source = read_jsonl(given.source, shuffle=seed)
+    return evaluate_here(given, reference, source, config, interrupts, counted=counted, until=until)
+
+
+def evaluate_here(
+    given: Given,
+    reference: Reference,
+    source: Any,
+    config: Config | None,
+    interrupts: Interrupts,
+    *,
+    counted: Reference | None = None,
+    asked: Asked | None = None,
+    **more: Any,
+) -> Exit:
+    """Evaluate in this process; `counted` is the reference set if its unanswered questions are
+    counted.
+    """
+    problems, collected = _Problems(config), None
+    if given.report is not None:
+        from graphrag_eval_async.reports.html_report import ReportResults
+
+        collected = ReportResults()
+    add = [each.add for each in (collected, asked) if each is not None]
+    stream, writer = make_stream(given, reference, source, config, **more)
+    for take in add:
+        stream.tell_restored(take)
+    results = _shown_in_browser(given, stream)
+    with open_results(given, writer, interrupts) as lines, exporting(given, lines, *add) as send:
+        usage = stream.usage if judge_of(config) else None
+        shown = _shows_progress(given)
+        with progress(
+            asked or source, shown=shown, usage=usage, aggregates=stream.aggregates
+        ) as advance:
+            work = _write_results(results, send, advance, problems)
+            ending = run_to_end(work, interrupts, drain=stopping(given, stream, stream.stop))
+    told = problems.lines()
+    if asked is not None and asked.error:
+        told.append(asked.error)
+        if not asked.answered and ending.error is None:
+            ending = ending._replace(
+                error=GraphragEvalError(f"no question was answered; {asked.error}")
+            )
+    return report_stream(
+        given,
+        stream,
+        ending,
+        reference=counted,
+        config=config,
+        notes=told,
+        page=None if collected is None else partial(_write_page, given, stream, config, collected),
+    )
+
+
+class _Problems:
+    """The problems of traces, and the first of each other kind, that results tell."""
+
+    def __init__(self, config: Config | None) -> None:
+        self._of_traces, self._firsts = Counter[str](), dict[str, str]()
+        names = config.custom_metrics if config is not None else ()
+        self._kinds = {f"{name}_error": f"first error of {name}" for name in names}
+        self._kinds[EXECUTION_ERROR] = "first query that could not be run"
+
+    def add(self, result: Mapping[str, Any]) -> None:
+        self._of_traces.update({kind_of_problem(text) for text in result.get("trace_problems", ())})
+        for key, kind in self._kinds.items():
+            if key in result and key not in self._firsts:
+                self._firsts[key] = f"{kind}: {result['question_id']}: {result[key]}"
+
+    def lines(self) -> list[str]:
+        told = [one_line(f"trace problems: {counts(self._of_traces)}")] if self._of_traces else []
+        return told + [one_line(first, limit=300) for first in self._firsts.values()]
+
+
+class Asked:
+    """Counts answers to `size` questions; `error` is the first error of the agent."""
+
+    def __init__(self, size: int) -> None:
+        self.size, self.consumed, self.answered, self.error = size, 0, 0, ""
+
+    def add(self, result: Mapping[str, Any]) -> None:
+        """Count a result."""
+        self.consumed += "pending" not in result
+        self.answered += "error" not in result
+        if "error" in result and not self.error:
+            self.error = one_line(f"first error of the agent: {result['error']}")
+
+
+def _shown_in_browser(given: Given, stream: EvaluationStream) -> EvaluationStream | Dashboard:
+    """Return the stream, or with ``--web`` a dashboard in its place."""
+    if getattr(given, "web", None) is None:
+        return stream
+    from graphrag_eval_async.monitor.dashboard import Dashboard
+
+    (host, port), title = given.web, f"Evaluation of {given.source}"
+    output = None if given.output == "-" else given.output
+    dashboard = Dashboard(
+        stream, host=host, port=port, level=given.level, title=title, output=output
+    )
+    tell(sys.stderr, f"dashboard: {dashboard.url}")
+    return dashboard
+
+
+async def _write_results(
+    stream: EvaluationStream | Dashboard,
+    send: Send | None,
+    advance: Callable[[], None],
+    problems: _Problems,
+) -> None:
+    async with stream:
+        async for result in stream:
+            if "pending" not in result:
+                advance()
+                problems.add(result)
+            if send is not None:
+                await send(result)
+
+
+def _write_page(
+    given: Given,
+    stream: EvaluationStream,
+    config: Config | None,
+    collected: ReportResults,
+    snapshot: Mapping[str, Any],
+) -> None:
+    from graphrag_eval_async.reference import misnamed_steps
+    from graphrag_eval_async.reports.html_report import html_report
+    from graphrag_eval_async.reports.overview import judge_state
+    from graphrag_eval_async.reports.worst import worst_questions
+
+    page = html_report(
+        snapshot,
+        collected,
+        worst=worst_questions(stream.aggregates),
+        title=f"Evaluation of {given.source}",
+        level=given.level,
+        by=given.by,
+        rejects=stream.rejects.counts,
+        questions=len(stream.reference.questions),
+        missing=len(stream.missing),
+        misnamed=misnamed_steps(stream.reference, stream.aggregates._step_names()),
+        judge=judge_state(stream.usage, config),
+        late=stream.late.facts(),
+    )
+    write_page(given.report, page)
+
+
+def _estimate(given: Given, interrupts: Interrupts) -> Exit:
+    """Say what the judges would cost."""
+    from graphrag_eval_async.judge.dry import DryJudge
+
+    config = judge_config(given.config, given.llm, prepare=without_keys)
+    reference = reference_of(given)
+    check_gates(given, reference, config)
+    source = read_jsonl(given.source, shard=given.shard)
+    stream = evaluate_stream(
+        reference,
+        source,
+        config=unlimited(config),
+        judge=DryJudge() if judge_of(config) is not None else None,
+        format=trace_format(given),
+        max_in_flight=given.max_in_flight,
+    )
+    rejects = stream.rejects
+    with progress(source) as advance:
+        ending = run_to_end(_write_results(stream, None, advance, _Problems(config)), interrupts)
+    list_rejects(given, rejects)
+    tell(sys.stdout, "\n".join(estimates(stream, config)))
+    return end(ending, rejects)
+
+
+def _run_in_processes(
+    given: Given,
+    reference: Reference,
+    jobs: int,
+    interrupts: Interrupts,
+    counted: Reference | None,
+    config: Config | None,
+) -> Exit:
+    from graphrag_eval_async.posix import require_posix
+    from graphrag_eval_async.scale.files import evaluate_in_processes
+    from graphrag_eval_async.scale.folder import SUFFIX
+    from graphrag_eval_async.scale.run import ShardedRun
+    from graphrag_eval_async.sources.reading import response_files
+
+    options: EvaluatorOptions = {
+        "config": config,
+        "format": trace_format(given),
+        "on_fatal": given.on_fatal,
+    }
+    output = getattr(given, "table", given.output)
+    writer = RejectWriter()
+    evaluator = Evaluator(reference, **options)
+    sources = response_files(given.source)
+    require_posix("jobs other than 1")
+    run = ShardedRun(
+        evaluator,
+        options,
+        shards_path=None if output in (None, "-") else f"{output}{SUFFIX}",
+        max_workers=jobs,
+        max_in_flight=given.max_in_flight,
+        on_reject=writer if given.rejects else "collect",
+        is_part=given.shard is not None,
+    )
+    with ExitStack() as files:
+        results = files.enter_context(open_lines(given.output)) if given.output else None
+        if given.rejects:
+            writer.lines = files.enter_context(open_lines(given.rejects, interrupts))
+        usage = run.usage if judge_of(config) else None
+        shown = _shows_progress(given)
+        with progress(run, shown=shown, usage=usage, aggregates=run.aggregates) as advance:
+            work = evaluate_in_processes(
+                run,
+                sources,
+                part=given.shard,
+                send=None if results is None else results.send,
+                advance=advance,
+            )
+            ending = run_to_end(work, interrupts, drain=run.stop)
+    return report_shards(given, run, ending, reference=counted, config=config)
+
+
+def _shows_progress(given: Given) -> bool:
+    # Results on the same terminal would go through the bar.
+    return given.output != "-" or not sys.stdout.isatty()

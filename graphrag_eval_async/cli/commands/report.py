@@ -1,0 +1,194 @@
+"""``report``: finished runs as a page for a pull request, as tests, and as annotations."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import replace
+from functools import partial
+from math import inf
+from typing import TYPE_CHECKING, Any
+
+from graphrag_eval_async.cli.command_table import refuse
+from graphrag_eval_async.cli.commands.compare import check_regressions, margins_of
+from graphrag_eval_async.cli.files import (
+    check_distinct,
+    files_of_results,
+    make_folder_of,
+    write_page,
+)
+from graphrag_eval_async.cli.gates import (
+    check_each,
+    check_read,
+    failed_and_held,
+    metrics_read,
+    needs_reference,
+)
+from graphrag_eval_async.cli.reading import primary_of, read_to_end, results_of_questions
+from graphrag_eval_async.cli.run_summary import end, list_rejects, listed_rejects, page_stream
+from graphrag_eval_async.errors import UsageError
+from graphrag_eval_async.reference import load_reference
+from graphrag_eval_async.reports.ci import render_annotations, render_junit
+from graphrag_eval_async.reports.html_report import ReportResults, html_report
+from graphrag_eval_async.reports.markdown import render_markdown
+from graphrag_eval_async.reports.summary import NO_RESPONSE, Reading, Summary
+from graphrag_eval_async.sources.reading import expand
+from graphrag_eval_async.text import did_you_mean, tell
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from graphrag_eval_async.cli.command_table import Given
+    from graphrag_eval_async.cli.exits import Ending, Exit, Interrupts
+    from graphrag_eval_async.records import Rejects
+    from graphrag_eval_async.reference import Reference
+
+STEP_SUMMARY = "GITHUB_STEP_SUMMARY"
+"""The environment variable with the path of the summary of a step of GitHub Actions."""
+
+
+def run(given: Given, interrupts: Interrupts) -> Exit:
+    _check(given)
+    files = files_of_results(given.results)
+    reference = load_reference(given.reference) if given.reference is not None else None
+    reading = Reading(
+        given.pass_if,
+        reference,
+        compares=given.baseline is not None,
+        primary=primary_of(given),
+        non_inferior=margins_of(given),
+    )
+    collected = None if given.output is None else ReportResults()  # It needs the extra `web`.
+
+    def add(result: dict[str, Any]) -> None:
+        reading.add(result)
+        if collected is not None:
+            collected.add(result)
+
+    baseline = [] if given.baseline is None else [(given.baseline, reading.add_baseline)]
+    rejects, ending = read_to_end(given, [*baseline, *((path, add) for path in files)], interrupts)
+    list_rejects(given, rejects)
+    failures: list[str] = []
+    if ending.is_complete:
+        summary = _summary(given, reading, rejects, reference)
+        _check_conditions(given, summary.snapshot, reference)
+        failures, _ = failed_and_held(summary.gates)
+        ending = _write(given, ending, summary, collected, reference)
+    return end(ending, rejects, failures)
+
+
+def _check(given: Given) -> None:
+    """Raise a `UsageError` if options do not go together."""
+    needs_reference(given)
+    if given.baseline is None:
+        names = "config max_drop non_inferior max_regressions fail_on_regression allow_missing"
+        refuse(given, names, "{} needs --baseline FILE")
+    written = [given.junit, given.markdown]
+    check_distinct(
+        [*given.results, given.baseline, given.reference], [given.rejects, given.output, *written]
+    )
+    for path in filter(None, written):
+        make_folder_of(path)
+
+
+def _check_conditions(
+    given: Given, snapshot: Mapping[str, Any], reference: Reference | None
+) -> None:
+    """Raise a `UsageError` if no result has the metric of a condition, not even without a value."""
+    check_read(given, snapshot, reference)
+    known = metrics_read(snapshot["micro"])
+    for condition in given.pass_if:
+        if known is not None and condition.metric not in known:
+            hint = did_you_mean(condition.metric, known)
+            raise UsageError(f"--pass-if: no result has the metric {condition.metric!r}; {hint}")
+
+
+def _summary(
+    given: Given, reading: Reading, rejects: Rejects, reference: Reference | None
+) -> Summary:
+    summary = reading.summary(
+        level=given.level,
+        interval=given.interval,
+        rejected=rejects.counts,
+        rejects=listed_rejects(rejects),
+        listed=given.worst,
+        by=given.by,
+    )
+    answered = {each.question_id for each in summary.questions if each.kind != NO_RESPONSE}
+    missing = () if reference is None else {*reference.questions} - answered
+    gates = check_each(given.gate, summary.snapshot, reference, missing)
+    if reading.comparison is not None and summary.comparison is not None:
+        gates += check_regressions(given, reading.comparison, summary.comparison)
+    places, texts = _places(given, summary)
+    return replace(summary, gates=gates, places=places, texts=texts)
+
+
+def _places(given: Given, summary: Summary) -> tuple[dict[str, str], dict[str, str]]:
+    """Return where the worst results of questions are, as ``NAME:LINE``, and the texts of the
+    questions.
+
+    Errors are worse than low scores.
+    """
+    metrics = {
+        each.question_id: each.score[0] for each in summary.questions if each.score is not None
+    }
+    texts: dict[str, str] = {}
+    worst: dict[str, tuple[tuple[bool, float], str]] = {}
+    for file in expand([path for path in given.results if path != "-"]):
+        for question, place, result in results_of_questions(file, summary.listed_questions):
+            if isinstance(text := result.get("question_text"), str):
+                texts[question] = text
+            score = result.get(metrics.get(question, ""))
+            rank = result.get("status") != "error", score if isinstance(score, int | float) else inf
+            if question not in worst or rank < worst[question][0]:
+                worst[question] = rank, place
+    return {question: place for question, (_, place) in worst.items()}, texts
+
+
+def _write(
+    given: Given,
+    ending: Ending,
+    summary: Summary,
+    collected: ReportResults | None,
+    reference: Reference | None,
+) -> Ending:
+    """Write a report as was asked for."""
+    if collected is not None:
+        questions = 0 if reference is None else len(reference)
+        page = html_report(
+            summary.snapshot,
+            collected,
+            worst=summary.lowest,
+            title=f"Report on {', '.join(given.results)}",
+            comparison=summary.comparison,
+            level=given.level,
+            rejects=summary.rejected,
+            gates=summary.gates,
+            right=summary.right,
+            by=summary.by,
+            misnamed=summary.misnamed,
+            questions=questions,
+            missing=sum(each.kind == NO_RESPONSE for each in summary.questions) if questions else 0,
+        )
+        ending = ending.attempt(partial(write_page, given.output, page))
+    if given.markdown is not None or not (given.output or given.junit or given.github):
+        text, stream = render_markdown(summary), page_stream(given)
+        ending = ending.attempt(partial(write_page, given.markdown or "-", text, stream))
+    if given.junit is not None:
+        ending = ending.attempt(partial(write_page, given.junit, render_junit(summary)))
+    return ending.attempt(partial(_annotate, summary)) if given.github else ending
+
+
+def _annotate(summary: Summary) -> None:
+    """Print annotations for GitHub Actions, and append the page to the summary of the step."""
+    for command in render_annotations(summary):
+        tell(sys.stdout, command)
+    if path := os.environ.get(STEP_SUMMARY):
+        with open(path, "a", encoding="utf-8") as file:
+            file.write(render_markdown(summary) + "\n")
+    else:
+        tell(
+            sys.stderr,
+            f"--github: no summary is written: ${STEP_SUMMARY}, which GitHub Actions sets, is not "
+            "set",
+        )

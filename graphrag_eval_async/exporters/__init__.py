@@ -1,0 +1,1 @@
+"""Exports results to monitoring systems: Prometheus and OpenTelemetry."""

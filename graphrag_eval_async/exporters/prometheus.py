@@ -1,0 +1,237 @@
+"""A collector for Prometheus, which reads the state of a stream when it is scraped, and a server
+for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from itertools import chain
+from time import time
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
+
+from graphrag_eval_async.errors import UsageError, check_extra
+from graphrag_eval_async.exporters.prometheus_metrics import (
+    MAX_TEMPLATES,
+    OTHER,
+    families,
+    histograms_of,
+    label_of,
+    rest_of,
+    samples_of,
+    single,
+)
+from graphrag_eval_async.monitor.hosts import REFUSAL, HostCheck
+from graphrag_eval_async.records.snapshots import counts_of
+from graphrag_eval_async.removed import without_removed
+from graphrag_eval_async.threads import work_in_slices
+from graphrag_eval_async.version import version
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Mapping
+
+    from prometheus_client.metrics_core import Metric
+
+    from graphrag_eval_async.exporters.prometheus_metrics import Groups, Histograms, Samples
+    from graphrag_eval_async.inference.running import RunningAggregates
+    from graphrag_eval_async.sources import Follower
+    from graphrag_eval_async.stream import EvaluationStream
+
+    State: TypeAlias = tuple[dict[str, Samples], dict[str, Histograms]]
+
+SCRAPE_SECONDS = 5.0  # How long a scrape in another thread waits for the event loop.
+
+
+class PrometheusCollector:
+    """Exports the state of a stream to Prometheus, for
+    ``REGISTRY.register(PrometheusCollector(stream))``.
+
+    A scrape reads the state at that time, so results cost nothing extra. Scrape from a thread, as
+    ``prometheus_client.start_http_server`` does: the state is then read on the event loop in small
+    slices, and the rest is computed in the thread. A scrape on the event loop itself blocks it for
+    about a tenth of a second. The stream never waits for a scrape. After the end of the stream,
+    scrapes give the final values.
+
+    The first 50 templates have labels of their own; all others count as ``other``. Needs the extra
+    ``prometheus``.
+    """
+
+    @without_removed("level")
+    def __init__(
+        self,
+        stream: EvaluationStream,
+        *,
+        recent: RunningAggregates | None = None,
+        source: Follower | None = None,
+        alerts: Callable[[], Mapping[str, bool]] | None = None,
+        reference: str | None = None,
+        judge_model: str | None = None,
+    ) -> None:
+        """Make a collector; call this on the event loop that runs the stream.
+
+        Args:
+            stream: the stream.
+            recent: aggregates with a window, for the mean of recent results.
+            source: the follower that the stream reads, for its lag.
+            alerts: returns the alerts by name, and whether each is active; called on the event
+                loop.
+            reference: name of the reference set, for `graphrag_eval_info`.
+            judge_model: name of the judge's model, for `graphrag_eval_info`.
+
+        Raises:
+            UsageError: prometheus-client is not installed, or no event loop is running.
+        """
+        check_extra("PrometheusCollector", "prometheus", "prometheus_client")
+        try:
+            self._loop = asyncio.get_running_loop()
+        except RuntimeError:
+            raise UsageError(
+                "PrometheusCollector: no event loop is running; make it in the coroutine that "
+                "iterates over the stream"
+            ) from None
+        self._stream, self._recent, self._source, self._alerts = (
+            stream,
+            recent,
+            source,
+            alerts or dict,
+        )
+        self._about = (version(), reference, judge_model)
+        self._labels: dict[str, str] = {}  # of the templates that have one
+        self._results, self._last_result = 0, single(None)
+
+    def describe(self) -> list[Metric]:
+        """Return the metrics without values; for `prometheus_client`."""
+        return [*families({}, {})]
+
+    def collect(self) -> list[Metric]:
+        """Return the metrics with their current values; for `prometheus_client`.
+
+        Raises:
+            TimeoutError: the event loop did not answer within 5 seconds.
+        """
+        samples, histograms = self._read_anywhere()
+        return [*families(samples, histograms)]
+
+    def _read_anywhere(self) -> State:
+        try:
+            is_own_loop = asyncio.get_running_loop() is self._loop
+        except RuntimeError:
+            is_own_loop = False
+        if is_own_loop or not self._loop.is_running():
+            return self._read()
+        reading = asyncio.run_coroutine_threadsafe(self._read_in_slices(), self._loop)
+        try:
+            return reading.result(SCRAPE_SECONDS)
+        finally:
+            reading.cancel()
+
+    async def _read_in_slices(self) -> State:
+        aggregates = [self._stream.aggregates, *([] if self._recent is None else [self._recent])]
+        self._choose_labels()
+        await work_in_slices(chain.from_iterable(each.prepare(self._labels) for each in aggregates))
+        return self._read()
+
+    def _read(self) -> State:
+        """The state at this moment, which does not change any more."""
+        stream, aggregates, recent = self._stream, self._stream.aggregates, self._recent
+        overall, dropped = aggregates.overall(), self._choose_labels()
+        groups = self._by_label(aggregates, overall, dropped)
+        windowed = {} if recent is None else self._by_label(recent, recent.overall(), dropped)
+        # Results of an earlier run are not new.
+        restored = 0 if stream.journal is None else stream.journal.restored
+        if (results := counts_of(overall)[0] - restored) > self._results:
+            self._results, self._last_result = results, single(time())
+        samples = samples_of(stream, overall, groups, windowed, self._about)
+        samples["last_result_timestamp_seconds"] = self._last_result
+        samples["alert_active"] = [
+            ((alert,), int(is_on)) for alert, is_on in self._alerts().items()
+        ]
+        if self._source is not None:
+            lag = self._source.lag
+            samples |= {
+                "source_lag_bytes": single(lag.bytes),
+                "source_lag_seconds": single(lag.seconds),
+            }
+        return samples, histograms_of(aggregates, overall)
+
+    def _choose_labels(self) -> int:
+        """Give templates labels of their own, while there are any; return how many have none.
+
+        Those known first keep theirs, so that counters never fall.
+        """
+        templates = self._stream.aggregates.templates
+        for template in templates:
+            if len(self._labels) >= MAX_TEMPLATES:
+                break
+            if template not in self._labels:
+                label = label_of(template)
+                if label not in {OTHER, *self._labels.values()}:
+                    self._labels[template] = label
+        return len(templates) - len(self._labels)
+
+    def _by_label(
+        self, aggregates: RunningAggregates, overall: Mapping[str, Any], dropped: int
+    ) -> Groups:
+        """Return templates by their labels, and the rest of all results."""
+        shown = aggregates.per_template(self._labels)
+        rest = {OTHER: rest_of(overall, shown.values())} if dropped else {}
+        return {self._labels[template]: group for template, group in shown.items()} | rest
+
+
+TEXT = ("Content-Type", "text/plain; charset=utf-8")
+
+
+class MetricsServer:
+    """Serves the metrics of a collector; a context manager, which closes it."""
+
+    def __init__(self, host: str, port: int) -> None:
+        """Listen; until `run`, the page is empty."""
+        check_extra("serving metrics", "prometheus", "prometheus_client")
+        from prometheus_client import CollectorRegistry, make_wsgi_app, start_http_server
+
+        check, self._registry = HostCheck(host), CollectorRegistry()
+        try:
+            self._server, self._thread = start_http_server(port, host, self._registry)
+        except OSError as error:
+            problem = error.strerror or error
+            raise UsageError(
+                f"cannot serve metrics on {check.name}:{port}: {problem}; choose another"
+            ) from None
+        self._server.set_app(_answering(make_wsgi_app(self._registry), check))
+        self.address = f"http://{check.name}:{self._server.server_port}/metrics"
+
+    async def run(
+        self, work: Coroutine[Any, Any, None], collector: Callable[[], PrometheusCollector]
+    ) -> None:
+        """Await `work` while the metrics of `collector()` are served."""
+        task = asyncio.ensure_future(work)
+        try:
+            self._registry.register(collector())
+            await task
+        finally:
+            task.cancel()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+def _answering(app: Callable[..., Any], check: HostCheck) -> Callable[..., Any]:
+    """Return an application that answers 403 to what `check` refuses, 503 if metrics cannot be
+    read.
+    """
+
+    def answer(environ: Any, start_response: Callable[..., Any]) -> Any:
+        if check.refuses(environ.get("HTTP_HOST", ""), environ.get("HTTP_ORIGIN")):
+            start_response("403 Forbidden", [TEXT])
+            return [REFUSAL.encode()]
+        try:
+            return app(environ, start_response)
+        except Exception as error:  # noqa: BLE001  (Would be a traceback on stderr, amid the view.)
+            start_response("503 Service Unavailable", [TEXT])
+            return [f"metrics cannot be read: {type(error).__name__}\n".encode()]
+
+    return answer

@@ -1,0 +1,1 @@
+"""Shows results to people: as tables, pages, Markdown, JUnit files and annotations."""
