@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
-from graphrag_eval_async.reports.wording import missing, regressions
+from graphrag_eval_async.reports.comparison_words import missing, regressions
 from graphrag_eval_async.text import counts, one_line
 
 if TYPE_CHECKING:

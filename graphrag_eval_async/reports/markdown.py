@@ -10,20 +10,22 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from graphrag_eval_async.catalogue.metrics import ERROR_RATE, is_score
 from graphrag_eval_async.inference.verdicts import is_decided
 from graphrag_eval_async.records.snapshots import counts_of, cut_note, tags_of
-from graphrag_eval_async.reports.wording import (
-    VALIDITY,
+from graphrag_eval_async.reports.comparison_words import (
     change_of,
     ends,
     headline,
+    one_sided,
+    short_p,
+    validity,
+)
+from graphrag_eval_async.reports.wording import (
+    VALIDITY,
     mean_cell,
     not_run_in_words,
-    one_sided,
     published_lines,
     repeats_rows,
     right_in_words,
-    short_p,
     unscored,
-    validity,
     variances,
 )
 from graphrag_eval_async.steps.failure import failure_counts

@@ -10,14 +10,12 @@ from graphrag_eval_async.catalogue.metrics import COST, is_score, metric_positio
 from graphrag_eval_async.config.model import judge_of
 from graphrag_eval_async.records.snapshots import interval_of_mean, mean_of_questions
 from graphrag_eval_async.reports.charts import charts_of, sparkline
+from graphrag_eval_async.reports.comparison_words import detectable, greatest_losses, headline
 from graphrag_eval_async.reports.history import getting_worse
 from graphrag_eval_async.reports.kept import SCORES
 from graphrag_eval_async.reports.windows import duration_name
 from graphrag_eval_async.reports.wording import (
     RESOURCE_HEADINGS,
-    detectable,
-    greatest_losses,
-    headline,
     not_run_in_words,
     reason_in_words,
     repeats_rows,

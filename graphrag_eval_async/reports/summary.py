@@ -20,7 +20,7 @@ from graphrag_eval_async.inference.comparison import RunningComparison
 from graphrag_eval_async.inference.running import RunningAggregates
 from graphrag_eval_async.records.results import observe
 from graphrag_eval_async.reference import StepNames, misnamed_steps
-from graphrag_eval_async.reports.wording import greatest_losses
+from graphrag_eval_async.reports.comparison_words import greatest_losses
 from graphrag_eval_async.reports.worst import LISTED, worst_questions
 from graphrag_eval_async.steps.failure import NO_FAILURE
 from graphrag_eval_async.text import one_line

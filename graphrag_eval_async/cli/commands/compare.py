@@ -28,7 +28,7 @@ from graphrag_eval_async.inference.planning import plan as plan_comparison
 from graphrag_eval_async.inference.verdicts import NON_INFERIOR, is_decided
 from graphrag_eval_async.monitor.alerts import check_known
 from graphrag_eval_async.records.snapshots import tags_of
-from graphrag_eval_async.reports.wording import (
+from graphrag_eval_async.reports.comparison_words import (
     change_of,
     ends,
     greatest_losses,
