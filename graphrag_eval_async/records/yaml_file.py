@@ -259,20 +259,31 @@ def with_lines(problems: Sequence[str], path: Path) -> list[str]:
 
     Args:
         problems: messages that begin with a place such as ``templates[0].questions: ``.
-        path: the file. JSON is read as YAML, of which it is nearly a subset.
+        path: the file.
 
     Returns:
         the same messages without lines if the file cannot be read.
     """
-    try:
-        root = yaml.compose(_without_surrogates(path.read_bytes()), _Parser)
-    except (OSError, yaml.YAMLError, RecursionError):
+    root = compose_document(path)
+    if root is None:
         return [*problems]
     messages = []
     for problem in problems:
         place = problem.partition(": ")[0]
         messages.append(problem + _line_of(place, root))
     return messages
+
+
+def compose_document(path: str | Path) -> Any:
+    """Return the node of the document in a file, which knows its lines; None if there is none.
+
+    JSON is read as YAML, of which it is nearly a subset. It is None, too, if the file cannot be
+    read.
+    """
+    try:
+        return yaml.compose(_without_surrogates(Path(path).read_bytes()), _Parser)
+    except (OSError, yaml.YAMLError, RecursionError):
+        return None
 
 
 def _line_of(place: str, root: Any) -> str:

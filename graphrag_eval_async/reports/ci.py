@@ -4,7 +4,7 @@ Actions.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 from xml.etree import ElementTree as ET
 
 from graphrag_eval_async.reports.comparison_words import missing, regressions
@@ -13,10 +13,17 @@ from graphrag_eval_async.text import counts, one_line
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from graphrag_eval_async.reports.summary import Summary
+    from graphrag_eval_async.catalogue.conditions import CheckedGate
+    from graphrag_eval_async.reports.summary import Question, Summary
 
-KINDS = {"failed": "failure", "error": "error", "skipped": "skipped"}
-"""The element within a test case that says that it did not pass, by outcome."""
+ELEMENTS = {"failed": "failure", "error": "error", "skipped": "skipped"}
+"""By outcome of a question, the element within its test case that says that it did not pass."""
+
+MAX_ANNOTATIONS = 10
+"""Most annotations of each kind: GitHub shows no more for a step."""
+
+ESCAPES_IN_MESSAGES = str.maketrans({"%": "%25", "\r": "%0D", "\n": "%0A"})
+ESCAPES_IN_PROPERTIES = ESCAPES_IN_MESSAGES | str.maketrans({":": "%3A", ",": "%2C"})
 
 
 def render_junit(summary: Summary) -> str:
@@ -27,30 +34,15 @@ def render_junit(summary: Summary) -> str:
     `skipped` if it was not evaluated. Characters that XML does not allow, control characters and
     the like, are replaced by escapes.
     """
-    questions = []
-    for each in summary.questions:
-        place = summary.places.get(each.question_id)
-        text = f"{each.kind}: {each.told}{f' ({place})' if place else ''}"
-        case = _case(each.template_id, each.question_id, each.seconds)
-        questions.append(_with(case, KINDS.get(each.outcome, ""), each.kind, each.told, text))
-    suites = [_suite("questions", questions)]
+    question_cases = [_question_case(question, summary) for question in summary.questions]
+    suites = [_suite("questions", question_cases)]
     if summary.gates:
-        gates = [
-            (_case("gates", gate.name), "" if gate.holds else "failure", gate)
-            for gate in summary.gates
-        ]
-        suites.append(
-            _suite(
-                "gates",
-                [
-                    _with(case, kind, "gate", g.explanation, g.explanation)
-                    for case, kind, g in gates
-                ],
-            )
-        )
+        suites.append(_suite("gates", [_gate_case(gate) for gate in summary.gates]))
+
     root = ET.Element("testsuites", name="graphrag-eval-async")
-    for name in ("tests", "failures", "errors"):
-        root.set(name, str(sum(int(suite.get(name, 0)) for suite in suites)))
+    for attribute in ("tests", "failures", "errors"):
+        total = sum(int(suite.get(attribute, 0)) for suite in suites)
+        root.set(attribute, str(total))
     root.set("time", suites[0].get("time", ""))
     root.extend(suites)
     ET.indent(root)
@@ -58,93 +50,161 @@ def render_junit(summary: Summary) -> str:
 
 
 def _suite(name: str, cases: Sequence[ET.Element]) -> ET.Element:
+    """Return the element of a suite with its test cases, their counts and their total time."""
     suite = ET.Element("testsuite", name=name, tests=str(len(cases)))
     for attribute, element in (
         ("failures", "failure"),
         ("errors", "error"),
         ("skipped", "skipped"),
     ):
-        suite.set(attribute, str(sum(case.find(element) is not None for case in cases)))
+        count = sum(case.find(element) is not None for case in cases)
+        suite.set(attribute, str(count))
     suite.set("time", f"{sum(float(case.get('time', 0)) for case in cases):.3f}")
     suite.extend(cases)
     return suite
 
 
-def _case(classname: str, name: str, seconds: float = 0.0) -> ET.Element:
-    time = f"{seconds:.3f}"
-    return ET.Element("testcase", classname=one_line(classname), name=one_line(name), time=time)
-
-
-def _with(case: ET.Element, element: str, kind: str, told: str, text: str) -> ET.Element:
-    """A test case with an element that says why it did not pass, if it did not."""
-    if element:
-        found = ET.SubElement(case, element, message=one_line(told))
-        if element != "skipped":
-            found.set("type", one_line(kind))
-            found.text = one_line(text)
+def _question_case(question: Question, summary: Summary) -> ET.Element:
+    """Return the test case of a question."""
+    case = _case(question.template_id, question.question_id, seconds=question.seconds)
+    element = ELEMENTS.get(question.outcome)
+    if element is not None:
+        text = _with_place(f"{question.kind}: {question.told}", summary, question.question_id)
+        _add_outcome(case, element, kind=question.kind, message=question.told, text=text)
     return case
 
 
-MAX_ANNOTATIONS = 10  # Of each kind; GitHub shows no more for a step.
+def _gate_case(gate: CheckedGate) -> ET.Element:
+    """Return the test case of a gate."""
+    case = _case("gates", gate.name, seconds=0.0)
+    if not gate.holds:
+        text = gate.explanation
+        _add_outcome(case, "failure", kind="gate", message=text, text=text)
+    return case
 
-IN_MESSAGES = str.maketrans({"%": "%25", "\r": "%0D", "\n": "%0A"})
-IN_PROPERTIES = IN_MESSAGES | str.maketrans({":": "%3A", ",": "%2C"})
+
+def _case(class_name: str, name: str, *, seconds: float) -> ET.Element:
+    return ET.Element(
+        "testcase",
+        classname=one_line(class_name),
+        name=one_line(name),
+        time=f"{seconds:.3f}",
+    )
+
+
+def _add_outcome(case: ET.Element, element: str, *, kind: str, message: str, text: str) -> None:
+    """Add the element to a test case that says why it did not pass.
+
+    Args:
+        case: the test case.
+        element: name of the element. If it is "skipped", it has a message only.
+        kind: the kind of failure or error.
+        message: why the case did not pass, in words.
+        text: the same with its kind and its place.
+    """
+    outcome = ET.SubElement(case, element, message=one_line(message))
+    if element != "skipped":
+        outcome.set("type", one_line(kind))
+        outcome.text = one_line(text)
+
+
+class Annotation(NamedTuple):
+    """A message that GitHub shows with a run.
+
+    If it is about a question, GitHub shows it at the question in the reference set.
+    """
+
+    title: str
+    message: str
+    question_id: str | None = None
 
 
 def render_annotations(summary: Summary) -> Iterator[str]:
     """Yield at most `MAX_ANNOTATIONS` commands of each kind, the last of which counts further ones.
 
     Errors are failed gates. Warnings are rejected lines, regressions, and errors among the worst
-    questions; notices are the others of these.
+    questions; notices are the others of these. Each question has one annotation.
     """
-    yield from _commands(
-        "error", [("Gate failed", gate.explanation) for gate in summary.failed_gates]
-    )
-    yield from _commands("warning", [*_warnings(summary), *_of_worst(summary, errors=True)])
-    yield from _commands("notice", [*_of_worst(summary, errors=False)])
+    gates = [Annotation("Gate failed", gate.explanation) for gate in summary.failed_gates]
+    yield from _commands("error", gates, summary)
 
-
-def _of_worst(summary: Summary, *, errors: bool) -> Iterator[tuple[str, str]]:
+    warnings = [*_run_warnings(summary), *_regressed_questions(summary)]
+    annotated = {annotation.question_id for annotation in warnings}
+    notices = []
     for question in summary.worst:
-        if (question.outcome == "error") == errors:
-            title = f"{question.question_id}: {question.kind}"
-            yield title, _with_place(question.told, summary, question.question_id)
+        if question.question_id in annotated:
+            continue
+        annotation = Annotation(
+            title=f"{question.question_id}: {question.kind}",
+            message=_with_place(question.told, summary, question.question_id),
+            question_id=question.question_id,
+        )
+        if question.outcome == "error":
+            warnings.append(annotation)
+        else:
+            notices.append(annotation)
+    yield from _commands("warning", warnings, summary)
+    yield from _commands("notice", notices, summary)
 
 
-def _warnings(summary: Summary) -> Iterator[tuple[str, str]]:
+def has_annotated_questions(summary: Summary) -> bool:
+    """Return whether an annotation is about a question."""
+    return bool(summary.worst) or any(True for _ in _regressed_questions(summary))
+
+
+def _run_warnings(summary: Summary) -> Iterator[Annotation]:
+    """Yield what is doubtful about a run, or got worse in the comparison with its baseline."""
     if summary.rejected:
-        yield "Rejected lines", counts(summary.rejected)
+        yield Annotation("Rejected lines", counts(summary.rejected))
     if summary.misnamed is not None:
-        yield "Names of steps", summary.misnamed
+        yield Annotation("Names of steps", summary.misnamed)
     if summary.comparison is None:
         return
-    if lacking := missing(summary.comparison):
-        yield "Missing questions", lacking
-    failed = {gate.explanation for gate in summary.failed_gates}
+    missing_questions = missing(summary.comparison)
+    if missing_questions:
+        yield Annotation("Missing questions", missing_questions)
+    explanations = {gate.explanation for gate in summary.failed_gates}
     for reason in regressions(summary.comparison):
-        if reason not in failed:
-            yield "Regression", reason
-    why = {question.question_id: question.told for question in summary.questions}
+        # The annotation of the failed gate says the same.
+        if reason not in explanations:
+            yield Annotation("Regression", reason)
+
+
+def _regressed_questions(summary: Summary) -> Iterator[Annotation]:
+    """Yield an annotation for each question that was right in the baseline and is not."""
+    if summary.comparison is None:
+        return
+    reason_by_question = {question.question_id: question.told for question in summary.questions}
     for question_id in summary.comparison["regressions"]:
-        told = f"{question_id} was right in the baseline: {why.get(question_id) or 'no longer'}"
-        yield "Regression", _with_place(told, summary, question_id)
+        reason = reason_by_question.get(question_id) or "no longer"
+        message = f"{question_id} was right in the baseline: {reason}"
+        yield Annotation("Regression", _with_place(message, summary, question_id), question_id)
 
 
-def _with_place(told: str, summary: Summary, question_id: str) -> str:
+def _with_place(text: str, summary: Summary, question_id: str) -> str:
+    """Return a text with the place of the question's result, if that is known."""
     place = summary.places.get(question_id)
-    return told if place is None else f"{told} ({place})"
+    if place is None:
+        return text
+    return f"{text} ({place})"
 
 
-def _commands(kind: str, found: Sequence[tuple[str, str]]) -> Iterator[str]:
-    shown = [*found[:MAX_ANNOTATIONS]]
-    if len(found) > MAX_ANNOTATIONS:
-        shown[-1] = (
-            f"And {len(found) - MAX_ANNOTATIONS + 1} more",
-            "The page of the report lists them.",
+def _commands(kind: str, annotations: Sequence[Annotation], summary: Summary) -> Iterator[str]:
+    """Yield the commands that make GitHub show annotations of a kind."""
+    shown = [*annotations]
+    if len(annotations) > MAX_ANNOTATIONS:
+        hidden = len(annotations) - MAX_ANNOTATIONS + 1
+        shown = [
+            *annotations[: MAX_ANNOTATIONS - 1],
+            Annotation(f"And {hidden} more", "The page of the report lists them."),
+        ]
+    for annotation in shown:
+        properties = {"title": one_line(annotation.title)}
+        line = summary.reference_lines.get(annotation.question_id or "")
+        if line is not None:
+            properties = {"file": one_line(summary.reference_file), "line": str(line)} | properties
+        listed = ",".join(
+            f"{name}={value.translate(ESCAPES_IN_PROPERTIES)}" for name, value in properties.items()
         )
-    for title, message in shown:
-        title, message = (
-            one_line(title).translate(IN_PROPERTIES),
-            one_line(message).translate(IN_MESSAGES),
-        )
-        yield f"::{kind} title={title}::{message}"
+        message = one_line(annotation.message).translate(ESCAPES_IN_MESSAGES)
+        yield f"::{kind} {listed}::{message}"

@@ -271,7 +271,10 @@ def _questions(summary: Summary) -> Iterator[Section]:
     rows = []
     for metric, row in summary.got_worse:
         names = named(row["question_id"], row["template_id"])
-        rows.append([*names, cell(metric), change_of(row), place(row["question_id"])])
+        metrics = cell(metric)
+        if row["further_metrics"]:
+            metrics += f", also {', '.join(map(cell, row['further_metrics']))}"
+        rows.append([*names, metrics, change_of(row), place(row["question_id"])])
     headings = ["question", "template", "metric", ">change", "result"]
     yield from _table("Questions that got worse", headings, rows)
     rows = []

@@ -219,6 +219,9 @@ class Summary:
     # ``NAME:LINE`` of results of listed questions
     places: Mapping[str, str] = field(default_factory=dict)
     texts: Mapping[str, str] = field(default_factory=dict)  # of listed questions
+    reference_file: str = ""  # path of the reference set, as GitHub knows it
+    # By question id, its line in `reference_file`; empty if annotations are not attached to it.
+    reference_lines: Mapping[str, int] = field(default_factory=dict)
     listed: int = LISTED  # the most questions in each list of the worst
     lowest: Sequence[QuestionScore] = ()  # the worst, whether they passed or not
     misnamed: str | None = None  # the warning of `misnamed_steps`

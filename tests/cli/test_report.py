@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree as ET
 
 import pytest
+import yaml
 
 from tests.cli.support import Folder, failed, response, run
 from tests.support.cases import each
@@ -104,9 +106,47 @@ def test_github(
         "::warning title=c%3A agent_error::down (r.jsonl:3)",
         "::notice title=b%3A wrong_order::steps_score is 0.5, expected >= 1 (r.jsonl:2)",
     ]
-    assert err == "gate failed: steps_score >= 1: the mean is 0.75\n"
+    hint, gate = err.splitlines()
+    assert hint.startswith("--github: annotations are not attached to questions; add --reference")
+    assert gate == "gate failed: steps_score >= 1: the mean is 0.75"
     assert report(folder, "--github", "--markdown", "-") == 0
     assert PAGE in capfd.readouterr().out
     summary = Path(folder.file("summary.md")).read_text()
     assert summary.startswith(f"before\n## {FAILED} Evaluation: 1 of 1 gates failed\n\n3 results")
     assert f"\n\n{PAGE}" in summary
+
+
+@each(
+    ("name", "in_repository"),
+    [("set.yaml", True), ("set.json", True), ("deep/set.yaml", True), ("set.yaml", False)],
+)
+def test_annotations_name_the_line_of_a_question(
+    folder: Folder,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    in_repository: bool,
+) -> None:
+    templates = [
+        {
+            "template_id": "t",
+            "questions": [{"id": key, "question_text": f"{key}?"} for key in ("a", "b", "c")],
+        }
+    ]
+    text = json.dumps(templates, indent=2) if name.endswith("json") else yaml.dump(templates)
+    (folder.path / name).parent.mkdir(exist_ok=True)
+    reference = folder.write(name, text.encode())
+    workspace = folder.path if in_repository else folder.path / "elsewhere"
+    monkeypatch.setenv("GITHUB_WORKSPACE", str(workspace))
+    assert report(folder, "--github", "--reference", reference) == 0
+    out, err = capfd.readouterr()
+    line = next(
+        number
+        for number, each in enumerate(text.splitlines(), start=1)
+        if each.strip().strip("-, ").replace('"', "") == "id: b"
+    )
+    if name.endswith("json"):
+        line -= 1  # The question begins at its brace.
+    shown = name if in_repository else reference
+    assert f"::notice file={shown},line={line},title=b%3A wrong_order::" in out
+    assert "not attached" not in err

@@ -118,18 +118,40 @@ def test_annotations_of_gates_regressions_and_the_worst_questions() -> None:
         ("warning", {"title": "Rejected lines"}, "2 invalid_json"),
         ("warning", {"title": "Regression"}, f"b was right in the baseline: {HALF} (r.jsonl:2)"),
         ("warning", {"title": "c: agent_error"}, "down"),
-        ("notice", {"title": "b: wrong_order"}, f"{HALF} (r.jsonl:2)"),
     ]
+
+
+def test_annotations_are_attached_to_questions_of_the_reference_set() -> None:
+    lines = {"regressed": 3, "failed": 9, "right": 12, "down": 20}
+    results = [result("regressed", 0.5), result("failed", 0.5), failed("down", "timed out")]
+    summary = summary_of(
+        [*results, result("new", 0.5)],
+        [result("regressed"), result("failed", 0.5)],
+        reference_file="sets/a,b.yaml",
+        reference_lines=lines,
+    )
+    places = {
+        properties["title"]: (properties.get("file"), properties.get("line"))
+        for _, properties, _ in commands(summary)
+    }
+    assert places == {
+        "Regression": ("sets/a,b.yaml", "3"),
+        "failed: wrong_order": ("sets/a,b.yaml", "9"),
+        "down: agent_error": ("sets/a,b.yaml", "20"),
+        "new: wrong_order": (None, None),
+    }
 
 
 def test_no_more_annotations_than_github_shows() -> None:
     gates = [CheckedGate(f"g{i}", False, f"g{i} failed") for i in range(12)]
     results = [result(f"q{i}", 0.0) for i in range(30)]
-    summary = summary_of(results, [result(f"q{i}") for i in range(30)], gates=gates, listed=11)
+    results += [result(f"never right {i}", 0.0) for i in range(30)]
+    baseline = [result(each["question_id"], float(i < 30)) for i, each in enumerate(results)]
+    summary = summary_of(results, baseline, gates=gates, listed=41)
     found = commands(summary)
     assert Counter(kind for kind, _, _ in found) == {"error": 10, "warning": 10, "notice": 10}
     last = {kind: properties["title"] for kind, properties, _ in found}
-    assert last == {"error": "And 3 more", "warning": "And 23 more", "notice": "And 2 more"}
+    assert last == {"error": "And 3 more", "warning": "And 22 more", "notice": "And 21 more"}
 
 
 CASES = {"tests": "testcase", "failures": "failure", "errors": "error", "skipped": "skipped"}
@@ -260,7 +282,7 @@ def test_a_page_has_the_numbers_of_the_snapshot() -> None:
     for line in (
         "## \N{CROSS MARK} Evaluation: 1 of 2 gates failed\n",
         "5 results, 1 error, 2 rejected lines; 4 questions: 1 passed, 2 failed, 1 with an error.\n",
-        "**Compared with the baseline:** Undecided: changes may be due to chance. 2 regr",
+        "**Compared with the baseline:** Undecided, may be due to chance: `error_rate` 0 -> 0.25, +0.25, `steps_score` 1 -> 0.5833, -0.417. 2 regr",
         "- \N{CROSS MARK} failed: `y failed`\n- \N{WHITE HEAVY CHECK MARK} held: `x held`\n",
         "| `error_rate` | 0.25 | 5 | 0 -> 0.25, +0.25 |",
         f"| `steps_score` | 0.583 {ends} | 4 of 5 | 1 -> 0.5833, -0.417 |",

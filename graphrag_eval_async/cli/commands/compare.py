@@ -25,11 +25,12 @@ from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.inference.comparison import RunningComparison
 from graphrag_eval_async.inference.planning import Spread
 from graphrag_eval_async.inference.planning import plan as plan_comparison
-from graphrag_eval_async.inference.verdicts import NON_INFERIOR, is_decided
+from graphrag_eval_async.inference.verdicts import NON_INFERIOR
 from graphrag_eval_async.monitor.alerts import check_known
 from graphrag_eval_async.records.snapshots import tags_of
 from graphrag_eval_async.reports.comparison_words import (
     change_of,
+    changed_templates,
     ends,
     greatest_losses,
     headline,
@@ -86,8 +87,8 @@ def render_comparison(snapshot: Mapping[str, Any], *, worst: int, candidate: str
         folded([f"compared: {shared} in both runs; results: {results}"]),
         folded([f"warning: {warning}" for warning in snapshot["warnings"]]),
         _overall(snapshot["overall"], snapshot["level"]),
-        _groups("template", snapshot["per_template"]),
-        _groups("tag", tags_of(snapshot)),
+        _groups("template", changed_templates(snapshot), snapshot["level"]),
+        _groups("tag", _primary_rows(tags_of(snapshot)), snapshot["level"]),
         worst_table(snapshot, worst, candidate),
         folded(one_sided(snapshot)),
     ]
@@ -113,22 +114,34 @@ def _overall(rows: Mapping[str, Mapping[str, Any]], level: float) -> list[str]:
     return lines + folded([f"Lower is better: {', '.join(lower)}. {validity(rows, level)}"])
 
 
-def _groups(heading: str, groups: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> list[str]:
-    """A table of the templates and scores that are decided, or of primary scores of all tags."""
+def _primary_rows(groups: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Return the rows of groups that have a verdict, which only primary metrics have."""
+    return {
+        name: {metric: row for metric, row in rows.items() if "verdict" in row}
+        for name, rows in groups.items()
+    }
+
+
+def _groups(
+    heading: str, groups: Mapping[str, Mapping[str, Mapping[str, Any]]], level: float
+) -> list[str]:
+    """Return a table of the verdicts on templates or tags; `heading` says which."""
     rows = [
         [
-            name_cell(template),
+            name_cell(group),
             name_cell(metric),
             *_cells(row),
             row["verdict"],
             short_p(row["p_adjusted"]),
         ]
-        for template, group in groups.items()
-        for metric, row in group.items()
-        if is_decided(row) or (heading == "tag" and "verdict" in row)
+        for group, rows_of_group in groups.items()
+        for metric, row in rows_of_group.items()
     ]
+    if not rows:
+        return []
     headings = [heading, "metric", "baseline", "candidate", "change", "verdict", "p"]
-    return _table(headings, rows, names=2) if rows else []
+    note = f"Verdicts and p of {heading}s hold together, at {percent(level)}."
+    return _table(headings, rows, names=2) + folded([note])
 
 
 def worst_table(snapshot: Mapping[str, Any], worst: int, candidate: str) -> list[str]:

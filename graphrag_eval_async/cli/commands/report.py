@@ -28,7 +28,12 @@ from graphrag_eval_async.cli.reading import primary_of, read_to_end, results_of_
 from graphrag_eval_async.cli.run_summary import end, list_rejects, listed_rejects, page_stream
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.reference import load_reference
-from graphrag_eval_async.reports.ci import render_annotations, render_junit
+from graphrag_eval_async.reference.lines import lines_of_questions
+from graphrag_eval_async.reports.ci import (
+    has_annotated_questions,
+    render_annotations,
+    render_junit,
+)
 from graphrag_eval_async.reports.html_report import ReportResults, html_report
 from graphrag_eval_async.reports.markdown import render_markdown
 from graphrag_eval_async.reports.summary import NO_RESPONSE, Reading, Summary
@@ -45,6 +50,9 @@ if TYPE_CHECKING:
 
 STEP_SUMMARY = "GITHUB_STEP_SUMMARY"
 """The environment variable with the path of the summary of a step of GitHub Actions."""
+
+REPOSITORY = "GITHUB_WORKSPACE"
+"""The environment variable with the folder of the repository in GitHub Actions."""
 
 
 def run(given: Given, interrupts: Interrupts) -> Exit:
@@ -176,13 +184,42 @@ def _write(
         ending = ending.attempt(partial(write_page, given.markdown or "-", text, stream))
     if given.junit is not None:
         ending = ending.attempt(partial(write_page, given.junit, render_junit(summary)))
-    return ending.attempt(partial(_annotate, summary)) if given.github else ending
+    if not given.github:
+        return ending
+    if given.reference is not None:
+        summary = replace(
+            summary,
+            reference_file=_path_in_repository(given.reference),
+            reference_lines=lines_of_questions(given.reference),
+        )
+    return ending.attempt(partial(_annotate, summary))
+
+
+def _path_in_repository(path: str) -> str:
+    """Return the path of a file relative to the repository that GitHub Actions checked out.
+
+    Returns:
+        the path as it is, if it is outside of the repository, or there is none.
+    """
+    repository = os.environ.get(REPOSITORY)
+    if repository is None:
+        return path
+    relative = os.path.relpath(os.path.realpath(path), os.path.realpath(repository))
+    if relative.startswith(os.pardir):
+        return path
+    return relative
 
 
 def _annotate(summary: Summary) -> None:
     """Print annotations for GitHub Actions, and append the page to the summary of the step."""
     for command in render_annotations(summary):
         tell(sys.stdout, command)
+    if not summary.reference_file and has_annotated_questions(summary):
+        tell(
+            sys.stderr,
+            "--github: annotations are not attached to questions; add --reference FILE, with the "
+            "path of the reference set in the repository",
+        )
     if path := os.environ.get(STEP_SUMMARY):
         with open(path, "a", encoding="utf-8") as file:
             file.write(render_markdown(summary) + "\n")
