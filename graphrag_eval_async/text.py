@@ -118,6 +118,11 @@ def dollars(amount: float | None) -> str:
     return f"${whole}.{rest[:2]}{rest[2:].rstrip('0')}"
 
 
+def counted(number: int, noun: str) -> str:
+    """Return a number and its noun in the right form, such as "1,000 results" or "1 result"."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
 def counts(of: Mapping[Any, int]) -> str:
     """Such as "2 budget, 1 timeout", sorted by name."""
     return ", ".join(f"{count} {kind}" for kind, count in sorted(of.items()))

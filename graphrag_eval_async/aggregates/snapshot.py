@@ -86,11 +86,14 @@ def plain_snapshot(group: Group) -> dict[str, Any]:
 def detailed_snapshot(group: Group, options: DetailOptions) -> dict[str, Any]:
     """Return the snapshot of a group with all statistics of each metric.
 
-    In addition to the plain snapshot, it shows repeats, reasons of failure, and metrics that apply
-    to the group and have no value.
+    In addition to the plain snapshot, it shows the number of questions with a result, repeats,
+    reasons of failure, and metrics that apply to the group and have no value.
     """
     plain = plain_snapshot(group)
     detailed = {key: part for key, part in plain.items() if key not in group.series}
+    has_unnamed_question = any(UNNAMED_QUESTION in part.index_by_question for part in group.parts)
+    if not has_unnamed_question:
+        detailed["number_of_questions"] = sum(len(part.index_by_question) for part in group.parts)
     repeats = _repeats(group.parts)
     if repeats:
         detailed["repeats"] = repeats
@@ -212,7 +215,25 @@ def _detailed_stats(
     if is_bounded and values + failed > 0:
         detailed["bounds"] = bounds(series, failed)
     detailed["coverage"] = covered
+    questions = _questions_with_value(group.parts, metric)
+    if questions is not None:
+        detailed["questions"] = questions
     return detailed
+
+
+def _questions_with_value(groups: Iterable[Group], metric: str) -> int | None:
+    """Return the number of questions that have a value of a metric, in some groups.
+
+    Returns:
+        None if a result with a value does not name its question.
+    """
+    questions = 0
+    for group in groups:
+        sum_of_means = group.sum_of_means(metric)
+        if sum_of_means is None:
+            return None
+        questions += sum_of_means.questions
+    return questions
 
 
 def _mean_of_questions(

@@ -162,6 +162,7 @@ _KEYS_WITHOUT_METRICS = """
     actual_answer actual_steps steps_score_error sample response_id metadata judge pending matches
     diff failure source failure_detail execution execution_error trace_problems tags custom_metrics
     answer_match_reason steps number_of_error_samples number_of_success_samples error_rate repeats
+    number_of_questions
 """
 
 RESULT_KEYS = frozenset(

@@ -37,11 +37,14 @@ class RunningAggregates(Aggregates):
         name their question. Omits metrics without values, and a `sum` beyond the largest double.
 
         Args:
-            detail: adds counts by reason of `failure`, templates whose results are all `pending`,
+            detail: adds `number_of_questions`, unless some results do not name their question;
+                counts by reason of `failure`, templates whose results are all `pending`,
                 metrics that apply even without a value, `repeats` if a question has two samples
                 (``pass@k`` and ``pass^k``, unbiased, over the ``questions@k`` with k samples or
                 more, for k up to 100), and to each metric:
 
+                - `questions`: the number of questions that have a value, if all results name their
+                  question;
                 - `coverage`: the number of samples (or retrieval steps) that the metric is
                   `applied` to, and how many of these have `values`, `failed`, or are `pending`.
                   `failed` is by kind: that of a `JudgeError`, or "response_error", "no_answer" or

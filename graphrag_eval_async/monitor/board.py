@@ -15,9 +15,8 @@ from weakref import WeakValueDictionary
 import orjson
 
 from graphrag_eval_async.errors import AggregationError
-from graphrag_eval_async.monitor.facts import Facts, complete
+from graphrag_eval_async.monitor.facts import COURSES, Facts, complete
 from graphrag_eval_async.records.results import observe
-from graphrag_eval_async.reports.history import History
 from graphrag_eval_async.reports.kept import KEPT, entry_of
 from graphrag_eval_async.reports.overview import LISTED, overview, result_metrics
 from graphrag_eval_async.reports.rendering import render
@@ -83,8 +82,6 @@ class Board:
         self.pages = {"": Page(self._overview), "worst": Page(worst), "latest": Page(latest)}
         # Those that somebody looks at.
         self._templates: WeakValueDictionary[str, Page] = WeakValueDictionary()
-        self._history = History(counting.window)
-        counting.on_result = self._history.add
         self._alerts = counting.alerts
         self._facts = facts
 
@@ -113,7 +110,7 @@ class Board:
         await self._facts.prepare()
         facts, reasons = self._facts.collect(), self.kept.reasons
         worst = explained(reasons, await questions_in_slices(self._facts.stream.aggregates))
-        latest, courses = [each.row for each in self.kept.latest], self._history.courses()
+        latest, courses = [each.row for each in self.kept.latest], facts[COURSES]
         names = {
             "base": self.base,
             "results": latest[:LISTED],

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections import deque
-from time import monotonic
+from time import monotonic, time
 from typing import TYPE_CHECKING, Any, Literal
 
 from graphrag_eval_async.aggregates import Last
 from graphrag_eval_async.inference.running import RunningAggregates
 from graphrag_eval_async.monitor.watched import Alerts
 from graphrag_eval_async.records.results import observe
+from graphrag_eval_async.reports.history import History
 from graphrag_eval_async.reports.kept import KEPT, Kept
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Iterable, Mapping
 
     from graphrag_eval_async.aggregates import Seconds
     from graphrag_eval_async.monitor.alerts import Alert
@@ -26,7 +27,16 @@ Show = Literal["last", "worst"]
 
 
 class Counting:
-    """Counts results one by one; `on_result` gets each, and whether it is one of an earlier run."""
+    """Counts the results of a run one by one.
+
+    Attributes:
+        count: number of results of this run.
+        kept: the latest and the worst results.
+        history: how the scores moved.
+        alerts: the alerts on them.
+        last_result_time: when the latest result of this run came, in seconds since 1970; None
+            before the first one.
+    """
 
     def __init__(self, window: Last | Seconds, show: Show, alerts: Iterable[Alert]) -> None:
         self.count = 0
@@ -40,12 +50,14 @@ class Counting:
         self.show = show
         self.kept = Kept()
         self.alerts = Alerts(alerts, window)
-        self.on_result: Callable[[Evaluation, bool], object] | None = None
+        self.history = History(window)
+        self.last_result_time: float | None = None
 
     def add(self, result: Mapping[str, Any] | Evaluation) -> None:
         """Count one result, unless it is pending."""
         if (seen := self._count(result, restored=False)) is not None:
             self.count += 1
+            self.last_result_time = time()
             self._add_recent(seen)
             self.alerts.add(seen, monotonic())
 
@@ -93,6 +105,5 @@ class Counting:
         if seen.pending is not None:
             return None
         self.kept.add(seen)
-        if self.on_result is not None:
-            self.on_result(seen, restored)
+        self.history.add(seen, restored)
         return seen

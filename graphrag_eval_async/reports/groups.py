@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import fsum
 from typing import TYPE_CHECKING, Any
 
-from graphrag_eval_async.catalogue.metrics import ERROR_RATE, is_counted_cost
+from graphrag_eval_async.catalogue.metrics import ERROR_RATE, RANKING, is_counted_cost, is_score
 from graphrag_eval_async.catalogue.outcomes import REASON
 from graphrag_eval_async.records.snapshots import counts_of, mean_of_questions, means_of
 
@@ -29,6 +29,10 @@ def add_detail(
     group["coverage"] = {metric: each["coverage"] for metric, each in stats.items()}
     group[REASON] = detail.get(REASON, {})
     group["repeats"] = detail.get("repeats")
+    group["number_of_questions"] = detail.get("number_of_questions")
+    group["scored_questions"] = {
+        metric: each["questions"] for metric, each in stats.items() if "questions" in each
+    }
     return [
         (metrics[metric], each["weights"]) for metric, each in stats.items() if each.get("weights")
     ]
@@ -55,6 +59,17 @@ def group_facts(
     if (cost := _cost(total)) is not None:
         facts["cost"] = {"mean": cost, "window": _cost(recent)}
     return facts
+
+
+def main_scores(overall: Mapping[str, Any]) -> list[str]:
+    """Return the scores that are told first, given the facts of all results.
+
+    These are the scores that rank results; if none of them has a value, the first score that has
+    one.
+    """
+    scores = [name for name in overall["metrics"] if is_score(name)]
+    ranking = [name for name in RANKING if name in scores]
+    return ranking or scores[:1]
 
 
 def _means(total: Mapping[str, Any], recent: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -202,6 +202,11 @@ class EvaluationStream:
         return [question for question in self.reference.questions if question not in answered]
 
     @property
+    def _has_ended(self) -> bool:
+        """Whether reading has ended, and all results were yielded."""
+        return self._results.state == "ended" and self._results.in_flight == 0
+
+    @property
     def in_flight(self) -> int:
         """Number of responses that are read and whose results are not yet yielded."""
         return self._results.in_flight

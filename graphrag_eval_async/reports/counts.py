@@ -1,0 +1,166 @@
+"""The counts of a run, defined once, with the words in which all reports say them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from graphrag_eval_async.catalogue.outcomes import NO_STEPS, NOT_RUN, NOT_SCORED, RESPONSE_ERROR
+from graphrag_eval_async.records.snapshots import counts_of
+from graphrag_eval_async.text import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+CAUSES_IN_WORDS = {
+    NO_STEPS: "the response lists no steps",
+    NOT_SCORED: "the steps could not be scored",
+    NOT_RUN: "the queries could not be run",
+}
+"""Why a result has no score of its steps."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunCounts:
+    """How many results, questions, errors and lines a run has.
+
+    Attributes:
+        results: number of complete results.
+        errors: how many of the results are errors of the agent.
+        rejected: number of lines that could not be evaluated, and have no result.
+        questions: number of questions of the reference set or, without one, of those with a
+            result; None if nobody knows, since some results do not name their question.
+        missing: number of questions of the reference set without a response.
+        scored_questions: for each metric, the number of questions that have a value, so that they
+            count in its mean; a metric is absent if nobody knows.
+        unscored: number of results without a score of their steps, by cause. The errors of the
+            agent are not among them.
+    """
+
+    results: int
+    errors: int = 0
+    rejected: int = 0
+    questions: int | None = None
+    missing: int = 0
+    scored_questions: Mapping[str, int] = field(default_factory=dict)
+    unscored: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def results_in_words(self) -> str:
+        """The results, and how many are errors: "150 results, 2 of them errors of the agent"."""
+        if self.errors == 0:
+            return f"{counted(self.results, 'result')}, no error of the agent"
+        if self.results == 1:
+            return "1 result, an error of the agent"
+        errors = "an error" if self.errors == 1 else "errors"
+        return f"{counted(self.results, 'result')}, {self.errors:,} of them {errors} of the agent"
+
+    @property
+    def rejected_in_words(self) -> str:
+        """The lines without a result, such as "3 rejected lines"; empty if there are none."""
+        if self.rejected == 0:
+            return ""
+        return counted(self.rejected, "rejected line")
+
+    @property
+    def missing_in_words(self) -> str:
+        """The questions without a response, such as "2 of 50 questions without a response".
+
+        Empty if there are none.
+        """
+        if self.missing == 0 or self.questions is None:
+            return ""
+        return f"{self.missing:,} of {counted(self.questions, 'question')} without a response"
+
+    @property
+    def unscored_in_words(self) -> str:
+        """The results without a score of their steps, by cause; empty if there are none.
+
+        Such as "2 results without a score: the queries could not be run".
+        """
+        parts = []
+        for cause, count in sorted(self.unscored.items(), key=lambda item: -item[1]):
+            reason = CAUSES_IN_WORDS.get(cause, cause)
+            parts.append(f"{counted(count, 'result')} without a score: {reason}")
+        return "; ".join(parts)
+
+    def over(self, metric: str) -> str:
+        """Return the questions that a mean is over, such as "over 48 of 50 questions".
+
+        Returns:
+            "" if nobody knows their number.
+        """
+        scored = self.scored_questions.get(metric)
+        if scored is None:
+            return ""
+        if self.questions is None or scored >= self.questions:
+            return f"over {counted(scored, 'question')}"
+        return f"over {scored:,} of {counted(self.questions, 'question')}"
+
+    @property
+    def lines(self) -> list[str]:
+        """All of these counts in words, each kind once; kinds of which there are none are left
+        out, except for the results.
+        """
+        return [
+            part
+            for part in (
+                self.results_in_words,
+                self.missing_in_words,
+                self.unscored_in_words,
+                self.rejected_in_words,
+            )
+            if part
+        ]
+
+
+def run_counts(
+    group: Mapping[str, Any], *, questions: int | None = None, missing: int = 0, rejected: int = 0
+) -> RunCounts:
+    """Return the counts of a run.
+
+    Args:
+        group: all results, as a detailed snapshot has them under ``micro``.
+        questions: number of questions of the reference set; None without one.
+        missing: number of these questions without a response.
+        rejected: number of lines that could not be evaluated.
+    """
+    results, errors = counts_of(group)
+    scored_questions = {}
+    for name, stats in group.items():
+        if isinstance(stats, dict) and "questions" in stats:
+            scored_questions[name] = stats["questions"]
+    failed = group.get("steps_score", {}).get("coverage", {}).get("failed", {})
+    return RunCounts(
+        results=results,
+        errors=errors,
+        rejected=rejected,
+        questions=group.get("number_of_questions") if questions is None else questions,
+        missing=missing,
+        scored_questions=scored_questions,
+        unscored=_unscored_causes(failed),
+    )
+
+
+def counts_from_facts(facts: Mapping[str, Any]) -> RunCounts:
+    """Return the counts of a run, given its facts as live pages and reports have them."""
+    overall = facts["overall"]
+    failed = overall.get("coverage", {}).get("steps_score", {}).get("failed", {})
+    return RunCounts(
+        results=overall["samples"]["total"],
+        errors=overall["errors"]["total"],
+        rejected=sum(facts["rejects"].values()),
+        questions=facts["questions"] or overall.get("number_of_questions"),
+        missing=facts["missing"],
+        scored_questions=overall.get("scored_questions", {}),
+        unscored=_unscored_causes(failed),
+    )
+
+
+def _unscored_causes(failed: Mapping[str, int]) -> dict[str, int]:
+    """Return how many results have no score of their steps, by cause, without errors of the agent.
+
+    Args:
+        failed: how many results have no score of their steps, by any cause.
+    """
+    return {cause: count for cause, count in failed.items() if cause != RESPONSE_ERROR}
