@@ -40,6 +40,11 @@ def test_what_a_detailed_snapshot_adds(results: list[dict[str, Any]], level: flo
             groups.append((own, before, detailed["per_tag"][key][value]))
     for own, before, after in groups:
         after.pop("repeats", None)
+        questions = {(one["template_id"], one["question_id"]) for one in own}
+        if all(question is not None for _, question in questions):
+            assert after.pop("number_of_questions") == len(questions)
+            for metric in ("steps_score", "input_tokens"):
+                assert after[metric].pop("questions") == len(questions)
         for metric in ("steps_score", "input_tokens"):
             values = [one[metric] for one in own]
             extra = {
