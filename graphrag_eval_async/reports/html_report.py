@@ -16,8 +16,9 @@ from graphrag_eval_async.records.snapshots import cut_note, tags_of
 from graphrag_eval_async.reports.evidence import result_names
 from graphrag_eval_async.reports.groups import add_detail, group_facts
 from graphrag_eval_async.reports.kept import Reasons, quality, shorten, text_of
-from graphrag_eval_async.reports.overview import overview, result_metrics
+from graphrag_eval_async.reports.overview import result_metrics
 from graphrag_eval_async.reports.rendering import csp_hash, render, static
+from graphrag_eval_async.reports.report_page import report_names
 from graphrag_eval_async.reports.wording import VALIDITY, unscored
 from graphrag_eval_async.reports.worst import explained
 
@@ -136,7 +137,7 @@ def html_report(
     }
     return render(
         "report.html",
-        **overview(facts, explained(results.reasons, worst, of_questions), results.reasons),
+        **report_names(facts, explained(results.reasons, worst, of_questions), results.reasons),
         title=title,
         made=f"Made {datetime.now(UTC).isoformat(sep=' ', timespec='seconds')}",
         base="",

@@ -1,0 +1,242 @@
+"""What an HTML report shows, made of the state of a run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from graphrag_eval_async.catalogue.conditions import RIGHT_CONDITIONS
+from graphrag_eval_async.catalogue.metrics import COST, is_score, metric_position
+from graphrag_eval_async.records.snapshots import interval_of_mean, mean_of_questions
+from graphrag_eval_async.reports.kept import SCORES
+from graphrag_eval_async.reports.overview import (
+    agreement_facts,
+    judge_facts,
+    quality,
+    run_facts,
+)
+from graphrag_eval_async.reports.wording import (
+    RESOURCE_HEADINGS,
+    detectable,
+    greatest_losses,
+    headline,
+    not_run_in_words,
+    reason_in_words,
+    repeats_rows,
+    right_in_words,
+    variances,
+)
+from graphrag_eval_async.steps.failure import failure_counts
+from graphrag_eval_async.text import counts, plural
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from graphrag_eval_async.catalogue.conditions import Condition
+    from graphrag_eval_async.reports.kept import Reasons
+    from graphrag_eval_async.reports.worst import WorstQuestion
+
+SHOWN_SCORES = 6  # that have a column in the table of templates
+LISTED, LOSSES = 10, 20  # of the latest results, and of the questions that got worse
+
+
+class Score(NamedTuple):
+    """A metric of a group of results: its mean over questions.
+
+    `low` and `high` are the interval of the mean or, with repeats, that of the mean of `first`
+    samples.
+    """
+
+    name: str
+    mean: float | None
+    low: float | None = None
+    high: float | None = None
+    first: float | None = None
+
+
+class Row(NamedTuple):
+    """The results of a template, or all of them."""
+
+    name: str
+    samples: int
+    errors: int
+    error_rate: float | None
+    scores: list[Score]
+
+
+def report_names(
+    facts: Mapping[str, Any],
+    worst: Sequence[WorstQuestion],
+    reasons: Reasons,
+) -> dict[str, Any]:
+    """The names that `_report.html` takes, besides those of the results that it lists."""
+    overall = facts["overall"]
+    comparison = facts.get("comparison")  # Of a report with a baseline.
+    metrics = sorted(filter(is_score, overall["metrics"]), key=metric_position)
+    shown = [
+        *metrics[:SHOWN_SCORES],
+        *(name for name in RESOURCE_HEADINGS if name in overall["metrics"]),
+    ]
+    rows = [_row(name, group, shown) for name, group in facts["templates"].items()]
+    every = _row("all results", overall, [*shown, *metrics[SHOWN_SCORES:]])
+    return {
+        "facts": facts,
+        "headings": [RESOURCE_HEADINGS.get(name, name) for name in shown],
+        "more_scores": metrics[SHOWN_SCORES:],
+        "every": every,
+        "rows": rows,
+        "tag_rows": [_row(name, group, shown) for name, group in facts.get("tags", {}).items()],
+        "scores": [score for score in every.scores if is_score(score.name)],
+        "failures": [(reason_in_words(each), n) for each, n in failure_counts(overall).items()],
+        "worst": worst,
+        "valueless": _without_value(overall),
+        "lacking": [
+            (metric, reason, count)
+            for metric, covered in overall["coverage"].items()
+            if is_score(metric) or metric.endswith(COST)
+            for reason, count in covered["failed"].items()
+        ],
+        "summary": [*_summary(facts, every, worst, reasons)],
+        "changes": [] if comparison is None else _changes(comparison),
+        "warnings": [] if comparison is None else comparison["warnings"],
+        "losses": [] if comparison is None else greatest_losses(comparison, LOSSES),
+        "run": run_facts(facts),
+        "judge": judge_facts(facts["judge"]),
+        "repeats": _repeats(overall, facts.get("right", RIGHT_CONDITIONS)),
+        "agreement": agreement_facts(facts.get("agreement")),
+    }
+
+
+def _repeats(overall: Mapping[str, Any], right: Iterable[Condition]) -> list[tuple[str, str]]:
+    told = [
+        (
+            plural(int(k), "sample"),
+            f"pass@{k} {one}, pass^{k} {every}, {plural(int(of), 'question')}",
+        )
+        for k, one, every, of in repeats_rows(overall)
+    ]
+    told += [("right", right_in_words(right))] if told else []
+    return [*told, *variances(overall["metrics"]).items()]
+
+
+def _row(name: str, group: Mapping[str, Any], metrics: Iterable[str]) -> Row:
+    return Row(
+        name=name,
+        samples=group["samples"]["total"],
+        errors=group["errors"]["total"],
+        error_rate=mean_of_questions(group["error_rate"]),
+        scores=[_score(metric, group["metrics"].get(metric)) for metric in metrics],
+    )
+
+
+def _score(name: str, value: Mapping[str, Any] | None) -> Score:
+    if value is None:
+        return Score(name, None)
+    ends = value.get("confidence") or {}
+    # With repeats, the interval is about the first samples only.
+    of_first_samples = None if interval_of_mean(value, "confidence") else ends.get("mean")
+    return Score(
+        name, mean_of_questions(value), ends.get("low"), ends.get("high"), of_first_samples
+    )
+
+
+def _summary(
+    facts: Mapping[str, Any],
+    every: Row,
+    worst: Sequence[WorstQuestion],
+    reasons: Reasons,
+) -> Iterable[tuple[str, str, Any]]:
+    """What a person asks first: the question, the answer, and the template or question that it
+    names.
+    """
+    names = _main_scores(facts, every)
+    comparison = facts.get("comparison")
+    if comparison is not None:
+        yield (
+            "Compared with the baseline",
+            headline(comparison) + detectable(comparison["overall"]),
+            None,
+        )
+    if nothing := facts.get("unscored"):
+        yield "Score", nothing, None
+    elif not names:
+        yield "Score", f"no result{' has a score' if every.samples else ''} yet", None
+    yield from _not_scored(facts, every, reasons)
+    if facts.get("misnamed"):
+        yield "Names of steps", facts["misnamed"], None
+    if lowest := _lowest(facts["templates"], names):
+        yield "Lowest template", lowest[1], lowest[0]
+    if failures := failure_counts(facts["overall"]):
+        most = max(failures.values())
+        first = [reason_in_words(reason) for reason, count in failures.items() if count == most]
+        each = " each" if len(first) > 1 else ""
+        yield (
+            "Most frequent failure",
+            f"{'; '.join(first)}: {most} of {every.samples} results{each}",
+            None,
+        )
+    if worst:
+        yield "Worst question", worst[0].told, worst[0]
+
+
+def _not_scored(
+    facts: Mapping[str, Any], every: Row, reasons: Reasons
+) -> Iterable[tuple[str, str, None]]:
+    if every.errors:
+        answer = (
+            f"{every.errors} of {every.samples} responses are errors "
+            f"({every.errors / every.samples:.1%})"
+        )
+        yield "Errors", answer + (f", the latest: {reasons.error}" if reasons.error else ""), None
+    if unscored := not_run_in_words(facts["overall"]["coverage"].get("steps_score", {})):
+        example = f"; the first: {reasons.not_run}" if reasons.not_run else ""
+        yield "Steps without a score", f"{unscored}{example}", None
+    if facts["rejects"]:
+        yield "Rejected lines", f"{counts(facts['rejects'])}; they are not evaluated", None
+    if facts.get("late"):
+        yield "Late spans", facts["late"]["text"], None
+
+
+def _main_scores(facts: Mapping[str, Any], every: Row) -> list[str]:
+    """The scores that are told first: those of `SCORES` with a value or asked for, or else any
+    one.
+    """
+    known = [score.name for score in every.scores if is_score(score.name)]
+    asked = {*known, *(name for name, _ in _without_value(facts["overall"]))}
+    return [name for name in SCORES if name in asked] or known[:1]
+
+
+def _without_value(overall: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """The scores that were asked for and have no value, and why."""
+    return [
+        (metric, counts(covered["failed"]) or "pending")
+        for metric, covered in overall["coverage"].items()
+        if is_score(metric) and covered["applied"] and metric not in overall["metrics"]
+    ]
+
+
+def _lowest(templates: Mapping[str, Any], names: Sequence[str]) -> tuple[str, str] | None:
+    """The template with the lowest `quality`, if there are several; its scores and errors."""
+    ranks = {
+        template: quality(group, names)
+        for template, group in templates.items()
+        if group["errors"]["total"] or group["metrics"].keys() & names
+    }
+    if len(ranks) < 2:
+        return None
+    lowest = min(ranks, key=lambda name: (ranks[name], name))
+    metrics, errors = templates[lowest]["metrics"], templates[lowest]["errors"]["total"]
+    told = [f"{name} {mean_of_questions(metrics[name]):.3f}" for name in names if name in metrics]
+    told += [f"{ranks[lowest]:.3f} with {plural(errors, 'error')} as 0"] * bool(errors)
+    same = [*ranks.values()].count(ranks[lowest]) - 1
+    return lowest, "; ".join(told) + (f"; as low in {plural(same, 'other')}" if same else "")
+
+
+def _changes(comparison: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Rows of the comparison with a baseline: overall, then the templates that are decided."""
+    groups = [(None, comparison["overall"]), *comparison["per_template"].items()]
+    return [
+        {"interval": row.get("confidence"), **row, "template": template, "metric": metric}
+        for template, group in groups
+        for metric, row in group.items()
+        if template is None or row.get("verdict") in {"better", "worse"}
+    ]
