@@ -1,0 +1,265 @@
+"""A table as facts, and its renderings for a terminal, in Markdown and on a page.
+
+A page renders tables with the macro `table_of_facts` in ``macros.html``.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from io import StringIO
+from textwrap import wrap
+from typing import TYPE_CHECKING, TextIO
+
+from graphrag_eval_async.reports.markdown_text import code_cell, sentence, sentence_cell
+from graphrag_eval_async.text import name_cell, one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+DEFAULT_WIDTH = 80
+"""Columns of a terminal where there is none to ask."""
+
+MIN_WORDS_WIDTH = 16
+"""Columns that are kept for each column of words; on a narrower terminal, the table overflows."""
+
+MAX_HEADING_WIDTH = 24
+"""Columns that one word of a heading may take."""
+
+GAP = 2
+"""Blanks between two columns."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    """A table whose cells are text as it came from the data: each renderer escapes it.
+
+    Attributes:
+        title: what the table is about; "" for none.
+        headings: a heading for each column.
+        rows: the cells of each row.
+        words: how many leading columns hold words; the others hold numbers.
+        totals: how many of the last rows sum up the rows above them.
+        notes: sentences that stand below the table.
+        key: the id of the table on a page.
+    """
+
+    title: str
+    headings: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    words: int = 1
+    totals: int = 0
+    notes: Sequence[str] = ()
+    key: str = ""
+
+    @property
+    def has_rows(self) -> bool:
+        return len(self.rows) > 0
+
+
+def render_terminal(
+    tables: Iterable[Table], stream: TextIO | None = None, *, width: int | None = None
+) -> str:
+    """Return tables as plain text, a blank line between two of them.
+
+    Tables without rows are skipped.
+
+    Args:
+        tables: what to render.
+        stream: where the text will go: its encoding decides how lines are drawn, and the width of
+            its terminal how wide tables may be.
+        width: replaces the width of the terminal.
+    """
+    if width is None:
+        width = width_of(stream)
+    blocks = ["\n".join(_terminal_lines(table, width)) for table in tables if table.has_rows]
+    text = "\n\n".join(blocks)
+
+    encoding = "utf-8"
+    if stream is not None and stream.encoding:  # A `StringIO` has none.
+        encoding = stream.encoding
+    if encoding.lower().startswith("utf"):
+        return text
+    return text.replace("─", "-")
+
+
+def width_of(stream: TextIO | None) -> int:
+    """Return the number of columns of a terminal, or `DEFAULT_WIDTH` if `stream` is none."""
+    if stream is None or not stream.isatty():
+        return DEFAULT_WIDTH
+    # A terminal that does not know its width says 0.
+    return os.get_terminal_size(stream.fileno()).columns or DEFAULT_WIDTH
+
+
+def fold(sentences: Iterable[str]) -> list[str]:
+    """Return the lines of sentences, wrapped at `DEFAULT_WIDTH`."""
+    lines: list[str] = []
+    for text in sentences:
+        # Ids stay whole.
+        lines += wrap(one_line(text), DEFAULT_WIDTH, subsequent_indent="  ", break_on_hyphens=False)
+    return lines
+
+
+def _terminal_lines(table: Table, width: int) -> Iterator[str]:
+    """Yield the title, the table and its notes.
+
+    If not all columns of numbers fit beside the words, several tables follow each other, each with
+    the words.
+    """
+    lines = [table.headings, *table.rows]
+    columns = [list(map(name_cell, column)) for column in zip(*lines, strict=True)]
+    words = columns[: table.words]
+    numbers = columns[table.words :]
+    for column in numbers:
+        column[0] = _narrow_heading(column[0], column[1:])
+    room_for_words = sum(min(MIN_WORDS_WIDTH, _width(column)) + GAP for column in words)
+
+    if table.title:
+        yield from wrap(one_line(table.title), width)
+    for part, numbers_in_part in enumerate(_split_to_fit(numbers, width - room_for_words)):
+        if part > 0:
+            yield ""
+        words_width = width - sum(_width(column) + GAP for column in numbers_in_part)
+        shown = [*_wrapped_words(words, words_width), *numbers_in_part]
+        yield from _draw(shown, words=table.words, totals=table.totals)
+    yield from fold(table.notes)
+
+
+def _split_to_fit(columns: Iterable[list[str]], room: int) -> list[list[list[str]]]:
+    """Divide columns into runs that each fit into `room`, in their order."""
+    runs: list[list[list[str]]] = [[]]
+    used = 0
+    for column in columns:
+        width = _width(column) + GAP
+        if used + width > room and runs[-1]:
+            runs.append([])
+            used = 0
+        runs[-1].append(column)
+        used += width
+    return runs
+
+
+def _wrapped_words(columns: Sequence[Sequence[str]], room: int) -> list[list[str]]:
+    """Wrap the cells of columns of words such that the columns share `room`.
+
+    A column that needs less than its share leaves the rest to those after it.
+    """
+    wrapped: list[list[str]] = []
+    for place, column in enumerate(columns):
+        columns_left = len(columns) - place
+        share = (room - GAP * (columns_left - 1)) // columns_left
+        width = max(MIN_WORDS_WIDTH, share)
+        lines = [wrap_name(cell, width) for cell in column]
+        wrapped.append(lines)
+        room -= GAP + _width(lines)
+    return wrapped
+
+
+def _draw(columns: Sequence[Sequence[str]], *, words: int, totals: int) -> list[str]:
+    """Return the lines of one table whose cells are escaped and wrapped already.
+
+    Args:
+        columns: the heading and the cells of each column.
+        words: how many leading columns hold words.
+        totals: how many of the last rows are set apart.
+    """
+    # rich takes long to import, and most commands draw no table.
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table as RichTable
+    from rich.text import Text
+
+    drawn = RichTable(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
+    headings, *rows = zip(*columns, strict=True)
+    for place, heading in enumerate(headings):
+        drawn.add_column(
+            Text(heading),
+            justify="left" if place < words else "right",
+            vertical="top",
+            no_wrap=True,
+        )
+    for place, row in enumerate(rows, 1):
+        begins_totals = totals > 0 and place == len(rows) - totals
+        drawn.add_row(*map(Text, row), end_section=begins_totals)
+
+    text = StringIO()
+    # Cells are wrapped already, so that the table is as wide as it needs to be.
+    console = Console(file=text, width=10_000, color_system=None, legacy_windows=False)
+    console.print(drawn)
+    return [line.rstrip() for line in text.getvalue().splitlines()]
+
+
+def wrap_name(name: str, width: int) -> str:
+    """Return a name on lines of at most `width`, broken after blanks and separators.
+
+    A part that is longer than a line is cut off.
+    """
+    from rich.cells import cell_len
+
+    lines = [""]
+    for part in re.findall(r"[^\s_./:-]*[\s_./:-]*", name):
+        if cell_len(lines[-1] + part.rstrip()) <= width:
+            lines[-1] += part
+        else:
+            lines.append(part.lstrip())
+    cut_lines = [_cut(line.strip(), width) for line in lines if line.strip()]
+    return "\n".join(cut_lines) or name
+
+
+def _narrow_heading(heading: str, cells: Sequence[str]) -> str:
+    """Break a heading at underscores, if it is wider than the cells below it."""
+    if _width([heading]) <= _width(cells):
+        return heading
+    words = [_cut(word, MAX_HEADING_WIDTH) for word in heading.split("_") if word]
+    return "\n".join(words) or heading
+
+
+def _cut(line: str, width: int) -> str:
+    """Cut off a line that is longer than `width`, with three dots."""
+    from rich.cells import cell_len, set_cell_size
+
+    if cell_len(line) <= width:
+        return line
+    return set_cell_size(line, width - 3).rstrip() + "..."
+
+
+def _width(cells: Iterable[str]) -> int:
+    """Return how many columns of a terminal the widest line of all cells takes."""
+    from rich.cells import cell_len
+
+    return max((cell_len(line) for cell in cells for line in cell.split("\n")), default=0)
+
+
+def render_markdown_table(table: Table, *, max_rows: int | None = None) -> list[str]:
+    """Return the lines of a table as Markdown, with its title and notes; [] without rows.
+
+    Words are code spans, so that nothing from the data is markup.
+
+    Args:
+        table: what to render.
+        max_rows: the number of rows to show; the others are counted below the table.
+    """
+    if not table.has_rows:
+        return []
+    lines: list[str] = []
+    if table.title:
+        lines += [f"### {sentence(table.title)}", ""]
+
+    numbers = len(table.headings) - table.words
+    lines.append(_markdown_row([sentence_cell(heading) for heading in table.headings]))
+    lines.append(_markdown_row(["---"] * table.words + ["---:"] * numbers))
+    for row in table.rows[:max_rows]:
+        words = [code_cell(cell) if cell else "" for cell in row[: table.words]]
+        lines.append(_markdown_row([*words, *map(sentence_cell, row[table.words :])]))
+
+    hidden = len(table.rows) - len(table.rows[:max_rows])
+    if hidden:
+        lines += ["", f"*Cut: the last {hidden} rows.*"]
+    if table.notes:
+        lines += ["", " ".join(map(sentence, table.notes))]
+    return lines
+
+
+def _markdown_row(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cells)} |"
