@@ -7,6 +7,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from graphrag_eval_async.catalogue.conditions import RIGHT_CONDITIONS
 from graphrag_eval_async.catalogue.metrics import COST, is_score, metric_position
 from graphrag_eval_async.records.snapshots import interval_of_mean, mean_of_questions
+from graphrag_eval_async.reports.comparison_words import (
+    detectable,
+    greatest_losses,
+    headline,
+)
 from graphrag_eval_async.reports.kept import SCORES
 from graphrag_eval_async.reports.overview import (
     agreement_facts,
@@ -16,9 +21,6 @@ from graphrag_eval_async.reports.overview import (
 )
 from graphrag_eval_async.reports.wording import (
     RESOURCE_HEADINGS,
-    detectable,
-    greatest_losses,
-    headline,
     not_run_in_words,
     reason_in_words,
     repeats_rows,
