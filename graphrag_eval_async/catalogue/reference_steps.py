@@ -35,5 +35,5 @@ STRICT_ORDER = "strict"
 The first step of the group keeps it.
 """
 
-KEYS_OF_EVALUATIONS = ("matches", "diff", "query_similarity", "executed_at")
+KEYS_OF_EVALUATIONS = ("matches", "diff", "paired_columns", "query_similarity", "executed_at")
 """Keys that evaluations add. Those left over from an earlier evaluation are ignored."""

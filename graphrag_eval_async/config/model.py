@@ -37,6 +37,10 @@ class StepsConfig(Section, frozen=True, kw_only=True):
         strict_types: whether an output without types (CSV, Markdown, or a list of objects) scores 0
             if typed SPARQL results are expected, and an IRI differs from a literal of the same
             text.
+        match_columns: which columns of tables are paired, for reference steps without a
+            `match_columns` of their own: "contents", columns of any name; "name", only those of the
+            same name; "count", those of any name, if both tables have as many columns. It has no
+            effect on steps with ``score: values_f1``.
         check_queries: whether to parse the queries of the agent's steps, without running them.
             Steps then have `query_facts`, and `failure` may be `query_invalid`. Needs the extra
             `rdf`.
@@ -47,6 +51,7 @@ class StepsConfig(Section, frozen=True, kw_only=True):
 
     groups: Literal["last", "all"] = "last"
     strict_types: bool = False
+    match_columns: Literal["contents", "name", "count"] = "contents"
     check_queries: bool = False
     tool_calls: bool = False
 

@@ -6,6 +6,7 @@ import asyncio
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypedDict
 
+from graphrag_eval_async.catalogue.reference_steps import BY_CONTENTS
 from graphrag_eval_async.errors import (
     ComparisonBudgetExceeded,
     RejectedResponse,
@@ -262,10 +263,13 @@ class Evaluator:
         """
         if self._judging or self._executing or self.in_code or self.trace_format:
             return None
-        # `strict_types` makes no difference: the fast path only accepts outputs that are equal
-        # under both settings.
-        are_rules_default = self._scoring.rules._replace(strict_types=False) == Rules()
-        if not are_rules_default:
+        # Two rules make no difference: the fast path only accepts outputs that are equal with and
+        # without `strict_types`, and tables whose columns have the same names.
+        default_rules = Rules()
+        other_rules = self._scoring.rules._replace(
+            strict_types=default_rules.strict_types, match_columns=default_rules.match_columns
+        )
+        if other_rules != default_rules:
             return None
         return FastPath(
             self.reference.questions,
@@ -429,6 +433,7 @@ class Evaluator:
         options = [
             sorted(self._aliases.items()),
             rules.strict_types,
+            rules.match_columns != BY_CONTENTS and rules.match_columns,
             rules.tool_calls and "calls",
             self._executing and self._executing.fingerprint,
             self.in_code and self.in_code.fingerprint,

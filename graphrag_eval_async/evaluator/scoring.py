@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from graphrag_eval_async.catalogue.metrics import ANSWER_MATCH, EXECUTABLE
 from graphrag_eval_async.catalogue.outcomes import ANSWERED, answer_state, outcomes_of
+from graphrag_eval_async.catalogue.reference_steps import BY_CONTENTS
 from graphrag_eval_async.errors import ComparisonBudgetExceeded, MalformedStep
 from graphrag_eval_async.records.evaluation import Evaluation, step_outcomes
 from graphrag_eval_async.steps import (
@@ -45,6 +46,8 @@ class Rules(NamedTuple):
     Attributes:
         mode: which groups of reference steps count: the last one, or the mean over all.
         strict_types: whether outputs that differ only in the types of their values are different.
+        match_columns: which columns of tables are paired, one of `COLUMN_RULES`, for reference
+            steps that do not say so.
         tool_calls: whether to compute the metrics of tool calls.
         match: how to match answers to questions that do not say it themselves; None for not at all.
         tolerance: the tolerance for numbers in answers to questions without their own; None for
@@ -53,6 +56,7 @@ class Rules(NamedTuple):
 
     mode: StepsGroups = "last"
     strict_types: bool = False
+    match_columns: str = BY_CONTENTS
     tool_calls: bool = False
     match: Matching | None = None
     tolerance: float | None = None
@@ -81,7 +85,12 @@ class Scoring(NamedTuple):
                 exceeding it raises an error, so that the comparison can be repeated in a thread.
         """
         steps = QUICK_STEPS if quick else STEPS
-        return Budget(steps, quick=quick, strict_types=self.rules.strict_types)
+        return Budget(
+            steps,
+            quick=quick,
+            strict_types=self.rules.strict_types,
+            match_columns=self.rules.match_columns,
+        )
 
     def score(
         self,
@@ -192,6 +201,7 @@ class Scoring(NamedTuple):
         evaluation.errors = scored.errors
         evaluation.matches = scored.matches
         evaluation.diffs = scored.diffs
+        evaluation.paired_columns = scored.paired_columns
         if prepared.has_values:
             means = mean_values(prepared.groups, scored.shares, mode=self.rules.mode)
             evaluation.of_steps = {**evaluation.of_steps, **means}

@@ -114,6 +114,7 @@ def configure(
     rules = Rules(
         mode=steps_groups or steps.groups,
         strict_types=steps.strict_types,
+        match_columns=steps.match_columns,
         tool_calls=steps.tool_calls,
         match=match,
         tolerance=tolerance,

@@ -113,6 +113,9 @@ class Evaluation(msgspec.Struct, gc=False, eq=False):
             and the index of the actual step.
         diffs: for each reference step that is matched in part, the index of its group, its index in
             the group, and the differences.
+        paired_columns: for each reference step whose table has columns that are paired although
+            their names differ, the index of its group, its index in the group, and the name of the
+            actual column by that of the reference column.
         score: the steps score, from 0 to 1; None if no steps were compared.
         of_steps: the values of those metrics of steps that are switched on.
         errors: why comparisons of steps failed.
@@ -150,6 +153,7 @@ class Evaluation(msgspec.Struct, gc=False, eq=False):
     reference_steps: list[list[dict[str, Any]]] | None = None
     matches: Sequence[tuple[int, int, int]] = ()
     diffs: Sequence[tuple[int, int, list[dict[str, Any]]]] = ()
+    paired_columns: Sequence[tuple[int, int, dict[str, str]]] = ()
     score: float | None = None
     of_steps: Mapping[str, float | None] = NOTHING
     errors: Sequence[str] = ()
@@ -289,8 +293,9 @@ def _result_of(evaluation: Evaluation) -> dict[str, Any]:  # noqa: C901  (a list
 def _reference_steps_of(evaluation: Evaluation) -> list[list[dict[str, Any]]]:
     """Return the groups of reference steps for a result.
 
-    Each matched step has the id of its actual step, and each step that is matched in part has the
-    differences. The steps are copies, so that changing a result does not change the reference set.
+    Each matched step has the id of its actual step, and the columns that are paired although their
+    names differ. Each step that is matched in part has the differences. The steps are copies, so
+    that changing a result does not change the reference set.
     """
     assert evaluation.response is not None  # noqa: S101
     actual_steps: Any = evaluation.response.fields.get("actual_steps")
@@ -299,6 +304,8 @@ def _reference_steps_of(evaluation: Evaluation) -> list[list[dict[str, Any]]]:
         groups[group_index][step_index]["matches"] = actual_steps[actual_index].get("id")
     for group_index, step_index, differences in evaluation.diffs:
         groups[group_index][step_index]["diff"] = differences
+    for group_index, step_index, pairs in evaluation.paired_columns:
+        groups[group_index][step_index]["paired_columns"] = pairs
     return groups
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from graphrag_eval_async.catalogue.reference_steps import BY_CONTENTS
 from graphrag_eval_async.errors import ComparisonBudgetExceeded
 
 if TYPE_CHECKING:
@@ -34,18 +35,26 @@ class Budget:
         quick: whether the comparisons run on an event loop. If the steps do not suffice there, the
             response is compared again in a thread.
         strict_types: whether tables with untyped cells are refused where the reference has types.
+        match_columns: which columns of tables are paired, one of `COLUMN_RULES`, for reference
+            steps that do not say so.
         stopped: whether `stop` was called.
     """
 
-    __slots__ = ("left", "quick", "stopped", "strict_types")
+    __slots__ = ("left", "match_columns", "quick", "stopped", "strict_types")
 
     def __init__(
-        self, steps: int = STEPS, *, quick: bool = False, strict_types: bool = False
+        self,
+        steps: int = STEPS,
+        *,
+        quick: bool = False,
+        strict_types: bool = False,
+        match_columns: str = BY_CONTENTS,
     ) -> None:
         """Begin with `steps` to spend. For the other arguments, see the attributes."""
         self.left = steps
         self.quick = quick
         self.strict_types = strict_types
+        self.match_columns = match_columns
         self.stopped = False
 
     def spend(self, steps: int) -> None:

@@ -6,10 +6,13 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 Difference: TypeAlias = dict[str, Any]
 """A JSON object that describes a difference; its `kind` is one of `KINDS`."""
+
+PairedColumns: TypeAlias = dict[str, str]
+"""The name of a column of an actual table by that of the reference column it is paired with."""
 
 KINDS = (
     "missing_column",
@@ -31,7 +34,7 @@ MAX_TEXT = 200
 """Maximum characters kept of a value."""
 
 MAX_CELLS = 20
-"""Maximum number of cells kept of a row."""
+"""Maximum number of cells kept of a row, and of pairs of columns."""
 
 
 class Agreement(NamedTuple):
@@ -51,6 +54,24 @@ class Agreement(NamedTuple):
 
     detail: str | None = None
     """What explains a score below 1, for `failure_detail`; None if nothing does."""
+
+    paired_columns: PairedColumns | None = None
+    """The columns of tables that are paired; None if all of them have the same names."""
+
+
+def describe_pairs(partners: Mapping[str, str]) -> PairedColumns | None:
+    """Return pairs of columns for a result; None if in each pair both columns have the same name.
+
+    Names are shortened, and of many pairs, the first `MAX_CELLS` are returned: those whose names
+    differ come first.
+
+    Args:
+        partners: the name of the actual column by that of the reference column.
+    """
+    if all(name == partner for name, partner in partners.items()):
+        return None
+    pairs = sorted(partners.items(), key=lambda pair: pair[0] == pair[1])
+    return {str(shorten(name)): str(shorten(partner)) for name, partner in pairs[:MAX_CELLS]}
 
 
 def first_of_each(*differences_by_kind: Iterable[Difference]) -> list[Difference]:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Container, Mapping, Sequence
 
     from graphrag_eval_async.steps.comparators import PreparedStep
-    from graphrag_eval_async.steps.differences import Difference
+    from graphrag_eval_async.steps.differences import Difference, PairedColumns
 
 MAX_MESSAGE = 500
 """Maximum characters kept of an error's text; a comparator's text may hold everything it
@@ -70,6 +70,11 @@ class StepsScore(msgspec.Struct, frozen=True):
 
     shares: tuple[tuple[float, ...], ...] = ()
     """`VALUES` of each matched step that asks for them."""
+
+    paired_columns: tuple[tuple[int, int, PairedColumns], ...] = ()
+    """Columns that are paired although their names differ, after the indices of the group and the
+    step.
+    """
 
 
 def score_steps(
@@ -141,6 +146,7 @@ def score_steps(
         facts=facts,
         diffs=tuple(matcher.diffs),
         shares=tuple(matcher.shares),
+        paired_columns=tuple(matcher.paired_columns),
     )
 
 
@@ -253,6 +259,7 @@ class _Matcher:
         errors: which comparisons failed, and why.
         diffs: differences of steps, as in `StepsScore`.
         shares: `VALUES` of each matched step that asks for them.
+        paired_columns: columns whose names differ, as in `StepsScore`.
     """
 
     def __init__(
@@ -272,6 +279,7 @@ class _Matcher:
         self.errors: list[str] = []
         self.diffs: list[tuple[int, int, list[Difference]]] = []
         self.shares: list[tuple[float, ...]] = []
+        self.paired_columns: list[tuple[int, int, PairedColumns]] = []
         self._actual_steps = actual_steps
         self._usable = usable
         self._budget = budget
@@ -286,7 +294,7 @@ class _Matcher:
     def match_group(self, group_index: int, group: Sequence[PreparedStep], end: int) -> _GroupMatch:
         """Match each step of a group with at most one actual step before the index `end`.
 
-        Add to `matches`, `errors`, `diffs` and `shares`.
+        Add to `matches`, `errors`, `diffs`, `shares` and `paired_columns`.
 
         Args:
             group_index: the index of the group.
@@ -333,7 +341,8 @@ class _Matcher:
     ) -> tuple[int | None, Agreement]:
         """Return the index of the actual step that a reference step takes, and how far they agree.
 
-        The index is None if no candidate scores above 0. Add to `errors`, `diffs` and `shares`.
+        The index is None if no candidate scores above 0. Add to `errors`, `diffs`, `shares` and
+        `paired_columns`.
 
         Args:
             step: the reference step.
@@ -359,6 +368,8 @@ class _Matcher:
                 break
         if best.differences:
             self.diffs.append((*place, list(best.differences)))
+        if best.paired_columns is not None:
+            self.paired_columns.append((*place, best.paired_columns))
         # Without a match, the shares are those of the preferred candidate.
         shares = best.shares
         if not shares and preferred is not None:

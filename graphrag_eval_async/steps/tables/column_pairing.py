@@ -41,12 +41,16 @@ _FIRST_ROWS = 64
 """Number of rows tried before all rows: most wrong pairings of columns fail here."""
 
 
-def columns_can_be_paired(
+def find_partners(
     reference: Reference, actual: SparqlResults, classes: CellClasses, budget: Budget
-) -> bool:
-    """Return whether some pairing of required columns with actual columns makes the rows equal.
+) -> dict[str, str] | None:
+    """Pair each required column with an actual column of its own, so that the rows are equal.
 
-    Each required column needs an actual column of its own.
+    Columns of the same name are paired if possible.
+
+    Returns:
+        the name of the actual column by that of the required column; empty if there are such pairs,
+        but the budget did not suffice to find them out. None if no pairs make the rows equal.
 
     Args:
         reference: the reference, with at least one bound column.
@@ -60,36 +64,58 @@ def columns_can_be_paired(
     # A quick check: each required column needs an actual column with the same set of cells.
     actual_contents = set(map(frozenset, classes.actual))
     if not all(frozenset(cells) in actual_contents for cells in classes.expected):
-        return False
+        return None
     if has_blank_nodes(reference.columns):
-        return _BlankColumnSearch(reference, actual, classes, budget).succeeds()
-    if reference.rules.rows is Rows.IN_ORDER:
-        # The order of rows is fixed, so each column can be compared alone.
-        expected_columns = Counter(map(tuple, classes.expected))
-        return expected_columns <= Counter(map(tuple, classes.actual))
+        return _BlankColumnSearch(reference, actual, classes, budget).find_partners()
 
     expected_cells = _NamedCells([column.name for column in reference.columns], classes.expected)
     actual_cells = _NamedCells([column.name for column in actual.columns], classes.actual)
+    if reference.rules.rows is Rows.IN_ORDER:
+        return _find_equal_columns(expected_cells, actual_cells)
     if reference.rules.rows is Rows.AS_SET:
-        return _sets_can_be_paired(expected_cells, actual_cells, budget)
-    return _ColumnSearch(expected_cells, actual_cells, budget).succeeds()
+        return _find_partners_for_sets(expected_cells, actual_cells, budget)
+    return _ColumnSearch(expected_cells, actual_cells, budget).find_partners()
 
 
-def _sets_can_be_paired(expected: _NamedCells, actual: _NamedCells, budget: Budget) -> bool:
-    """Return whether columns of two tables can be paired so that their sets of rows are equal."""
+def _find_equal_columns(expected: _NamedCells, actual: _NamedCells) -> dict[str, str] | None:
+    """Pair each required column with an actual column of the same cells in the same order.
+
+    This suffices if the order of rows is fixed, since each column can then be compared alone.
+
+    Returns:
+        the name of the actual column by that of the required column; None if one has no partner.
+    """
+    offers = {offer.cells: offer for offer in _offers_of(actual)}
+    required_cells = [tuple(cells) for cells in expected.columns]
+    for cells, needed in Counter(required_cells).items():
+        if cells not in offers or len(offers[cells].names) < needed:
+            return None
+    return _choose_names(expected.names, [offers[cells].names for cells in required_cells])
+
+
+def _find_partners_for_sets(
+    expected: _NamedCells, actual: _NamedCells, budget: Budget
+) -> dict[str, str] | None:
+    """Pair each required column with an actual column, so that the sets of rows are equal.
+
+    Returns:
+        the name of the actual column by that of the required column; None if there are no such
+        pairs.
+    """
     expected_once = expected.without_repeated_rows()
     actual_once = actual.without_repeated_rows()
     if expected.height == actual.height and expected_once.height != actual_once.height:
         # Rows that agree as multisets agree as sets, too, and a search that counts repeated rows
         # ends wrong branches sooner. If it fails, half of the budget remains for sets.
         with suppress(ComparisonBudgetExceeded), budget.limited(budget.left // 2):
-            if _ColumnSearch(expected, actual, budget).succeeds():
-                return True
+            partners = _ColumnSearch(expected, actual, budget).find_partners()
+            if partners is not None:
+                return partners
     # Different actual rows may become equal without the columns that have no partner. All expected
     # columns have one, so the different expected rows must not be more.
     if expected_once.height > actual_once.height:
-        return False
-    return _ColumnSearch(expected_once, actual_once, budget).succeeds()
+        return None
+    return _ColumnSearch(expected_once, actual_once, budget).find_partners()
 
 
 class _NamedCells(NamedTuple):
@@ -133,15 +159,38 @@ class _BlankColumnSearch:
         self._rows = reference.rules.rows
         self._budget = budget
 
-    def succeeds(self) -> bool:
-        """Return whether all required columns can be paired so that the rows are equal.
+    def find_partners(self) -> dict[str, str] | None:
+        """Pair each required column with an actual column, so that the rows are equal.
+
+        Returns:
+            the same as the function `find_partners`.
 
         Raises:
             ComparisonBudgetExceeded: the budget did not suffice, or there are too many columns.
         """
-        if len(self._expected) == len(self._actual):
-            return self._all_columns_correspond()
+        if len(self._expected) != len(self._actual):
+            return self._search_partners()
 
+        # Whether there are such pairs is decided much faster than by a search. The search only
+        # finds out which columns they are, and must not use up the budget for that.
+        if not self._all_columns_correspond():
+            return None
+        try:
+            with self._budget.limited(self._budget.left // 2):
+                return self._search_partners()
+        except ComparisonBudgetExceeded:
+            return {}
+
+    def _search_partners(self) -> dict[str, str] | None:
+        """Pair each required column with an actual column, by a search.
+
+        Returns:
+            the name of the actual column by that of the required column; None if no pairs make the
+            rows equal.
+
+        Raises:
+            ComparisonBudgetExceeded: the budget did not suffice, or there are too many columns.
+        """
         candidates = [self._find_candidates(position) for position in range(len(self._expected))]
         if len(candidates) > _MOST_ALIKE:
             raise ComparisonBudgetExceeded(
@@ -153,7 +202,13 @@ class _BlankColumnSearch:
             range(len(candidates)),
             key=lambda position: (len(candidates[position]), -self._count_shared_labels(position)),
         )
-        return self._pair_next({}, order=order, candidates=candidates)
+        partners = self._pair_next({}, order=order, candidates=candidates)
+        if partners is None:
+            return None
+        return {
+            self._expected[position].name: self._actual[partner].name
+            for position, partner in partners.items()
+        }
 
     def _all_columns_correspond(self) -> bool:
         """Return whether all columns of two tables with as many columns can be paired."""
@@ -205,8 +260,8 @@ class _BlankColumnSearch:
 
     def _pair_next(
         self, partners: dict[int, int], *, order: Sequence[int], candidates: Sequence[list[int]]
-    ) -> bool:
-        """Return whether the required columns that have no partner yet can be paired, too.
+    ) -> dict[int, int] | None:
+        """Return partners for all required columns; None if those without one cannot be paired.
 
         The search is depth first. All columns are given by their positions.
 
@@ -216,20 +271,21 @@ class _BlankColumnSearch:
             candidates: the actual columns to try for each required column.
         """
         if len(partners) == len(order):
-            return self._rows_correspond(partners)
+            return partners if self._rows_correspond(partners) else None
         position = order[len(partners)]
         # Check the columns that are paired before a choice. Those that have one candidate come
         # first in `order`, so they are checked only once, all together.
         has_choice = len(candidates[position]) > 1
         if partners and has_choice and not self._rows_correspond(partners):
-            return False
+            return None
         for candidate in candidates[position]:
             if candidate in partners.values():
                 continue
             longer = {**partners, position: candidate}
-            if self._pair_next(longer, order=order, candidates=candidates):
-                return True
-        return False
+            all_partners = self._pair_next(longer, order=order, candidates=candidates)
+            if all_partners is not None:
+                return all_partners
+        return None
 
     def _rows_correspond(self, partners: dict[int, int]) -> bool:
         """Return whether some renaming of blank nodes makes the rows of paired columns equal.
@@ -278,6 +334,38 @@ class _Offer(NamedTuple):
     names: list[str]
 
 
+def _offers_of(actual: _NamedCells) -> list[_Offer]:
+    """Return the columns of a table, of which those with equal cells are one offer."""
+    names_by_cells: dict[Classes, list[str]] = defaultdict(list)
+    for name, cells in zip(actual.names, actual.columns, strict=True):
+        names_by_cells[tuple(cells)].append(name)
+    return [_Offer(cells, names) for cells, names in names_by_cells.items()]
+
+
+def _choose_names(
+    required_names: Sequence[str], offered_names: Sequence[Sequence[str]]
+) -> dict[str, str]:
+    """Choose a different actual column for each required column: that of its name if possible.
+
+    Args:
+        required_names: the names of the required columns.
+        offered_names: for each of them, the names of the actual columns that are right for it. They
+            are enough for all required columns.
+
+    Returns:
+        the name of the actual column by that of the required column.
+    """
+    columns = list(zip(required_names, offered_names, strict=True))
+    chosen = {name: name for name, offered in columns if name in offered}
+    taken = set(chosen)
+    for name, offered in columns:
+        if name not in chosen:
+            free_names = [offered_name for offered_name in offered if offered_name not in taken]
+            chosen[name] = free_names[0]
+            taken.add(free_names[0])
+    return chosen
+
+
 class _ColumnSearch:
     """Pairs each required column with an actual column, so that the rows agree in any order.
 
@@ -308,19 +396,21 @@ class _ColumnSearch:
         # The numbers of the expected rows in the decided columns; then also in the first undecided
         # column, and so on.
         self._levels: list[_Level] = []
-        # Of columns with equal cells, one is enough to try.
-        names_by_cells: dict[Classes, list[str]] = defaultdict(list)
-        for name, cells in zip(actual.names, actual.columns, strict=True):
-            names_by_cells[tuple(cells)].append(name)
-        self._offers = [_Offer(cells, names) for cells, names in names_by_cells.items()]
+        self._offers = _offers_of(actual)
+        # The offer for each undecided column, once all columns are paired.
+        self._chosen: dict[int, int] = {}
 
     @property
     def _compares_counts(self) -> bool:
         """Whether each row must occur as often in both tables."""
         return self._expected.height == self._actual_height
 
-    def succeeds(self) -> bool:
-        """Return whether all required columns can be paired so that the rows agree.
+    def find_partners(self) -> dict[str, str] | None:
+        """Pair each required column with an actual column, so that the rows agree.
+
+        Returns:
+            the name of the actual column by that of the required column; None if there are no such
+            pairs.
 
         Raises:
             ComparisonBudgetExceeded: the budget did not suffice, or too many columns look alike.
@@ -334,9 +424,17 @@ class _ColumnSearch:
             offers = [self._offers[index] for index in offers_by_signature[signature]]
             available = sum(len(offer.names) for offer in offers)
             if needed > available:
-                return False
+                return None
         self._candidates = [offers_by_signature[signature] for signature in signatures]
-        return self._pair_columns()
+        if not self._pair_columns():
+            return None
+
+        # A column that is not undecided has one candidate.
+        offered_names = []
+        for position, candidates in enumerate(self._candidates):
+            offer = self._offers[self._chosen.get(position, candidates[0])]
+            offered_names.append(offer.names)
+        return _choose_names(self._expected.names, offered_names)
 
     def _signature(self, cells: Classes) -> Hashable:
         """Return a value that is equal for all columns that may be paired: the set of their cells.
@@ -386,7 +484,7 @@ class _ColumnSearch:
     def _pair_next(self, numbers: list[int], times_taken: Counter[int]) -> bool:
         """Return whether the undecided columns that have no partner yet can be paired, too.
 
-        The search is depth first.
+        The search is depth first. Add their partners to `_chosen` if they can.
 
         Args:
             numbers: the numbers of the actual rows in the columns that are paired so far.
@@ -418,6 +516,7 @@ class _ColumnSearch:
                 # With this column, the rows cannot agree.
                 continue
             if self._pair_next(new_numbers, times_taken + Counter([index])):
+                self._chosen[position] = index
                 return True
         return False
 

@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING
 
 from graphrag_eval_async.catalogue.reference_steps import BY_NAME
 from graphrag_eval_async.errors import ComparisonBudgetExceeded
+from graphrag_eval_async.steps.differences import Agreement, describe_pairs
 from graphrag_eval_async.steps.tables.blank_cells import (
     PairedColumn,
     blank_nodes_correspond,
     has_blank_nodes,
 )
 from graphrag_eval_async.steps.tables.classes import classify_cells
-from graphrag_eval_async.steps.tables.column_pairing import columns_can_be_paired
+from graphrag_eval_async.steps.tables.column_pairing import find_partners
 from graphrag_eval_async.steps.tables.rules import Rows, rows_of
 
 if TYPE_CHECKING:
@@ -34,20 +35,53 @@ def agree(reference: Reference, actual: SparqlResults, budget: Budget) -> bool:
     """
     if reference.results.boolean is not None or actual.boolean is not None:
         return reference.results.boolean is actual.boolean
+    return pair_columns(reference, actual, budget) is not None
+
+
+def compare_as_a_whole(reference: Reference, actual: SparqlResults, budget: Budget) -> Agreement:
+    """Return a score of 1, with the columns that are paired, if two tables agree; otherwise 0.
+
+    Raises:
+        ComparisonBudgetExceeded: the budget did not suffice to decide.
+    """
+    partners = pair_columns(reference, actual, budget)
+    if partners is None:
+        return Agreement(0.0)
+    return Agreement(1.0, paired_columns=describe_pairs(partners))
+
+
+def pair_columns(
+    reference: Reference, actual: SparqlResults, budget: Budget
+) -> dict[str, str] | None:
+    """Return the names of the columns that are paired if two tables agree as `agree` says.
+
+    Columns without bound cells are not listed.
+
+    Returns:
+        the name of the actual column by that of the required column; empty if it is not known. None
+        if the tables do not agree.
+
+    Raises:
+        ComparisonBudgetExceeded: the budget did not suffice to decide. The message has the sizes of
+            both tables.
+    """
     if not _shapes_agree(reference, actual):
-        return False
-    if not reference.columns:
+        return None
+    names = [column.name for column in reference.columns]
+    same_names = dict(zip(names, names, strict=True))
+    if not names:
         # All required columns are without bound cells.
-        return True
+        return same_names
     try:
         if agree_by_name(reference, actual, budget):
-            return True
+            return same_names
         if reference.rules.columns == BY_NAME:
-            return _named_columns_agree(reference, actual, budget)
+            return same_names if _named_columns_agree(reference, actual, budget) else None
         for classes in classify_cells(reference.columns, actual.columns, budget):
-            if columns_can_be_paired(reference, actual, classes, budget):
-                return True
-        return False
+            partners = find_partners(reference, actual, classes, budget)
+            if partners is not None:
+                return partners
+        return None
     except ComparisonBudgetExceeded as error:
         expected_size = f"{len(reference.columns)} columns of {reference.results.row_count} rows"
         actual_size = f"{len(actual.columns)} of {actual.row_count} in the actual output"

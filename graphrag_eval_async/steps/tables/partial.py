@@ -25,12 +25,18 @@ from typing import TYPE_CHECKING
 
 from graphrag_eval_async.catalogue.reference_steps import BY_NAME
 from graphrag_eval_async.errors import ComparisonBudgetExceeded
-from graphrag_eval_async.steps.differences import MAX_CELLS, Agreement, first_of_each, shorten
+from graphrag_eval_async.steps.differences import (
+    MAX_CELLS,
+    Agreement,
+    describe_pairs,
+    first_of_each,
+    shorten,
+)
 from graphrag_eval_async.steps.tables.best_pairing import PairingSearch, Side, row_order
 from graphrag_eval_async.steps.tables.blank_cells import has_blank_nodes
 from graphrag_eval_async.steps.tables.classes import classify_cells
 from graphrag_eval_async.steps.tables.columns import Column
-from graphrag_eval_async.steps.tables.comparison import agree, agree_by_name
+from graphrag_eval_async.steps.tables.comparison import agree, agree_by_name, compare_as_a_whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -60,9 +66,12 @@ def compare_in_part(reference: Reference, actual: SparqlResults, budget: Budget)
     if agree_by_name(reference, actual, budget):
         return Agreement(1.0)
     with_blank_nodes = has_blank_nodes(reference.columns)
-    if with_blank_nodes and agree(reference, actual, budget):
-        # The search below could miss this, since it takes all blank nodes for equal until it ends.
-        return Agreement(1.0)
+    if with_blank_nodes:
+        # The search below could miss that all rows agree, since it takes all blank nodes for equal
+        # until it ends.
+        whole_agreement = compare_as_a_whole(reference, actual, budget)
+        if whole_agreement.score == 1:
+            return whole_agreement
 
     # Search for the best pairing of columns, for each way to read the values of the cells.
     required = _columns(reference.results, reference.names)
@@ -77,23 +86,39 @@ def compare_in_part(reference: Reference, actual: SparqlResults, budget: Budget)
             classes=classes,
             budget=budget,
         )
-        try:
-            if reference.rules.columns != BY_NAME:
-                with budget.limited(SEARCH_STEPS):
-                    search.try_others()
-        except ComparisonBudgetExceeded:
-            if budget.quick or budget.stopped:
-                # A quick comparison is repeated in a thread, with a larger budget.
-                raise
+        may_pair_others = reference.rules.columns != BY_NAME
+        if may_pair_others and not _try_other_pairings(search, budget):
             # The best pairing so far counts, unless all rows agree. Whether they do takes a shorter
             # search, which gets half of the remaining budget.
             with suppress(ComparisonBudgetExceeded), budget.limited(budget.left // 2):
-                if agree(reference, actual, budget):
-                    return Agreement(1.0)
+                whole_agreement = compare_as_a_whole(reference, actual, budget)
+                if whole_agreement.score == 1:
+                    return whole_agreement
         if with_blank_nodes:
             search.tell_blank_nodes_apart()
-        agreements.append(_describe_pairing(search.best, search.required, search.offered))
+        agreement = _describe_pairing(search.best, search.required, search.offered)
+        partners = _named_partners(search.best, search.required, search.offered)
+        agreements.append(agreement._replace(paired_columns=describe_pairs(partners)))
     return max(agreements, key=lambda agreement: agreement.score)
+
+
+def _try_other_pairings(search: PairingSearch, budget: Budget) -> bool:
+    """Return whether the budget suffices to try all pairings of columns that may be better.
+
+    The search then has the best pairing that was tried.
+
+    Raises:
+        ComparisonBudgetExceeded: the budget was stopped, or it is a quick budget that did not
+            suffice: then the comparison is repeated in a thread, with a larger budget.
+    """
+    try:
+        with budget.limited(SEARCH_STEPS):
+            search.try_others()
+    except ComparisonBudgetExceeded:
+        if budget.quick or budget.stopped:
+            raise
+        return False
+    return True
 
 
 def _start_search(
@@ -146,6 +171,25 @@ def _unbound_columns(results: SparqlResults, most: int) -> list[Column]:
     bound_names = {column.name for column in results.columns}
     unbound_names = [name for name in results.variables if name not in bound_names]
     return _columns(results, unbound_names[:most])
+
+
+def _named_partners(pairing: Pairing, required: Side, offered: Side) -> dict[str, str]:
+    """Return the name of the actual column by that of the required column, if it has a partner.
+
+    A pairing in which no cells agree says nothing, so its columns are not listed.
+
+    Args:
+        pairing: the positions of the columns that are paired.
+        required: the columns of the reference.
+        offered: the columns of the actual table.
+    """
+    if pairing.cells == 0:
+        return {}
+    return {
+        column.name: offered.columns[partner].name
+        for column, partner in zip(required.columns, pairing.partners, strict=True)
+        if partner is not None
+    }
 
 
 def _describe_pairing(pairing: Pairing, required: Side, offered: Side) -> Agreement:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from graphrag_eval_async.catalogue.reference_steps import BY_CONTENTS, MATCH_COLUMNS
+from graphrag_eval_async.catalogue.reference_steps import MATCH_COLUMNS
 from graphrag_eval_async.errors import MalformedStep
 
 if TYPE_CHECKING:
@@ -47,12 +47,13 @@ class TableRules:
         rows: how rows are compared.
         required_columns: the columns of the reference that must be in the other table. None if all
             of them must.
-        columns: which columns of both tables are paired, one of `COLUMN_RULES`.
+        columns: which columns of both tables are paired, one of `COLUMN_RULES`. None if the
+            reference step does not say so.
     """
 
     rows: Rows = Rows.AS_SET
     required_columns: tuple[str, ...] | None = None
-    columns: str = BY_CONTENTS
+    columns: str | None = None
 
     @classmethod
     def of_step(cls, step: Mapping[str, Any], *, ignores_duplicates: bool = True) -> TableRules:
@@ -75,7 +76,7 @@ class TableRules:
             rows=rows,
             # An empty list means all columns, like no list.
             required_columns=tuple(step.get("required_columns") or ()) or None,
-            columns=step.get(MATCH_COLUMNS) or BY_CONTENTS,
+            columns=step.get(MATCH_COLUMNS),
         )
 
 
@@ -96,6 +97,16 @@ class Reference:
     names: tuple[str, ...]
     columns: Sequence[Column]
     rows: Collection[Row]
+
+    def with_column_rule(self, column_rule: str) -> Reference:
+        """Return the same reference, to which a rule applies unless its step has its own.
+
+        Args:
+            column_rule: which columns are paired, one of `COLUMN_RULES`.
+        """
+        if self.rules.columns is not None:
+            return self
+        return replace(self, rules=replace(self.rules, columns=column_rule))
 
     def with_rows_in_any_order(self) -> Reference:
         """Return the same reference, whose rows are now compared as a multiset."""

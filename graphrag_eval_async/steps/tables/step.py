@@ -16,7 +16,12 @@ from graphrag_eval_async.steps.formats.json_tables import ANY_COLUMNS, answer_be
 from graphrag_eval_async.steps.formats.reading import read_reference
 from graphrag_eval_async.steps.formats.results import SparqlResults, is_same_table, results_of
 from graphrag_eval_async.steps.formats.second_reading import read_again
-from graphrag_eval_async.steps.tables.comparison import agree, agree_but_for_order, lacks_columns
+from graphrag_eval_async.steps.tables.comparison import (
+    agree,
+    agree_but_for_order,
+    compare_as_a_whole,
+    lacks_columns,
+)
 from graphrag_eval_async.steps.tables.partial import compare_in_part
 from graphrag_eval_async.steps.tables.rules import TableRules, prepare_reference
 from graphrag_eval_async.steps.tables.values import compare_values
@@ -122,7 +127,8 @@ class SparqlStep:
         The errors are those of `compare`.
         """
         table = self.table()
-        if self._is_same_empty_column(actual.step.get("output")):
+        column_rule = actual.budget.match_columns
+        if self._is_same_empty_column(actual.step.get("output"), column_rule):
             return Agreement(1.0)
         actual_table = actual.table(strict=table.typed)
         # If the cells are the same in the same order, their values need not be compared.
@@ -149,13 +155,18 @@ class SparqlStep:
             is_partial=self._is_partial,
         )
 
-    def _is_same_empty_column(self, actual_output: Any) -> bool:
+    def _is_same_empty_column(self, actual_output: Any, column_rule: str) -> bool:
         """Return whether the reference is one column without rows, and the output its header.
 
         Such an output is not read as a table: without the reference, a text of one word cannot be
         distinguished from a header.
+
+        Args:
+            actual_output: the output of the actual step.
+            column_rule: which columns are paired, one of `COLUMN_RULES`, if the reference step does
+                not say so.
         """
-        reference = self.reference()
+        reference = self.reference().with_column_rule(column_rule)
         is_boolean = reference.results.boolean is not None
         if is_boolean or reference.results.row_count > 0 or len(reference.names) != 1:
             return False
@@ -185,6 +196,7 @@ def compare_results(
     """
     if as_values:
         return compare_values(reference.results, results, budget)
+    reference = reference.with_column_rule(budget.match_columns)
     has_boolean = reference.results.boolean is not None or results.boolean is not None
     if has_boolean:
         return Agreement(float(agree(reference, results, budget)))
@@ -223,7 +235,7 @@ def _compare_rows(
     if is_partial:
         agreement = compare_in_part(reference, results, budget)
     else:
-        agreement = Agreement(float(agree(reference, results, budget)))
+        agreement = compare_as_a_whole(reference, results, budget)
     if agreement.score == 1:
         return agreement
     if lacks_columns(reference, results):
