@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from graphrag_eval_async import compute_aggregates
+from graphrag_eval_async.catalogue.media_types import SPARQL_RESULTS
 from tests.execution.support import graph, ran, results_of
 from tests.support.data import question, template
 
@@ -146,6 +147,7 @@ async def test_the_last_query_is_executable_or_not(
 
 ASK = "ASK { ?t <urn:cim#name> ?n }"
 SELECT_TRUE = "SELECT (true AS ?boolean) {}"
+ASK_FALSE = "PREFIX cim: <urn:cim#> ASK { ?t cim:name 'none' }"
 
 
 @pytest.mark.parametrize(
@@ -155,9 +157,21 @@ SELECT_TRUE = "SELECT (true AS ?boolean) {}"
         pytest.param(ASK, SELECT_TRUE, 0, id="SELECT for ASK"),
         pytest.param(SELECT_TRUE, ASK, 0, id="ASK for SELECT"),
         pytest.param(SELECT_TRUE, SELECT_TRUE, 1, id="SELECT"),
+        pytest.param(ASK_FALSE, "ASK { ?t cim:name 'nil' }", 1, id="prefix of the reference"),
+        pytest.param(ASK_FALSE, "SELECT ?t { ?t cim:name 'none' }", 0, id="SELECT without rows"),
+        pytest.param(ASK_FALSE, "SELECT ?t { ?t ex:name 'none' }", 0, id="undeclared in SELECT"),
+        pytest.param(ASK_FALSE, "ASK { ?t ex:name 'none' }", 0, id="undeclared in ASK"),
+        pytest.param(ASK_FALSE, "# ASK {}\nSELECT ?t { ?t a <urn:nil> }", 0, id="comment"),
+        pytest.param(ASK_FALSE, "SELECT (false AS ?result) {}", 0, id="SELECT with false"),
     ],
 )
-async def test_a_select_is_no_ask(expected: str, query: str, score: float, tmp_path: Path) -> None:
-    reference = template(question(step(expected)))
+@pytest.mark.parametrize("keys", [{}, {"score": "values_f1"}], ids=["exact", "values"])
+async def test_a_select_is_no_ask(
+    expected: str, query: str, score: float, keys: dict[str, Any], tmp_path: Path
+) -> None:
+    reference = template(question(step(expected, output_media_type=SPARQL_RESULTS, **keys)))
     [result] = await results_of([ran(query, "q")], graph(tmp_path), reference)
     assert result["steps_score"] == score
+    assert (result["failure"] == "none") == (score == 1)
+    if keys:
+        assert result["values_f1"] == score

@@ -277,6 +277,42 @@ def test_a_reference_in_csv_or_tsv_may_be_the_answer_to_ask(
     assert score_of(reference, text) == 1
 
 
+ANSWER_IN_CELL = encode([[literal("false", "boolean")]], ["result"])
+PREFIXES_OF_QUERIES = ["", "PREFIX ex: <urn:x#> ", "# ASK\nBASE <urn:a> PREFIX ex: <urn:x#>\n"]
+
+
+@pytest.mark.parametrize("keys", [{}, {"score": "f1"}, {"score": "values_f1"}], ids=str)
+@pytest.mark.parametrize("prologue", PREFIXES_OF_QUERIES, ids=["undeclared", "declared", "comment"])
+@pytest.mark.parametrize("output", [ANSWER_IN_CELL, "result\nfalse\n"], ids=["json", "csv"])
+@pytest.mark.parametrize(
+    ("form", "score"),
+    [
+        pytest.param("ASK { ?x ex:p ?y }", 1, id="ask"),
+        pytest.param("ask where { ?x ex:p ?y }", 1, id="lower_case"),
+        pytest.param("SELECT (EXISTS { ?x ex:p ?y } AS ?result) {}", 0, id="select"),
+        pytest.param("select ?ask { ?ask ex:p ?y }", 0, id="ask_as_a_name"),
+        pytest.param("CONSTRUCT { ?x ex:p ?y } { ?x ex:p ?y }", 0, id="construct"),
+        pytest.param("Select those that { are right", 0, id="broken"),
+        pytest.param("Select the films, and say whether there are any", 1, id="question"),
+    ],
+)
+def test_a_table_of_one_cell_is_the_answer_only_to_ask(
+    form: str, score: int, output: str, prologue: str, keys: dict[str, Any]
+) -> None:
+    reference = query({"head": {}, "boolean": False}) | keys
+    assert score_of(reference, output, args={"query": prologue + form}) == score
+    # No rows are no answer, whatever the query.
+    assert score_of(reference, texts(names="x"), args={"query": prologue + form}) == 0
+
+
+@pytest.mark.parametrize(
+    ("reference_query", "score"), [("ASK { ?s ?p ?o }", 1), ("SELECT ?result { ?s ?p ?result }", 0)]
+)
+def test_the_answer_to_ask_is_expected_only_of_ask(reference_query: str, score: int) -> None:
+    reference = query("result\nfalse\n", output_media_type=CSV, reference_query=reference_query)
+    assert score_of(reference, {"head": {}, "boolean": False}) == score
+
+
 @pytest.mark.parametrize(
     "output",
     ["Ask => Yes", "The ASK query returned: true", "ASK: true", "Result of the ASK query: true"],

@@ -7,7 +7,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.catalogue.metrics import VALUES_F1
-from graphrag_eval_async.catalogue.reference_steps import BY_COUNT, BY_NAME
+from graphrag_eval_async.catalogue.reference_steps import (
+    BY_COUNT,
+    BY_NAME,
+    REFERENCE_QUERY,
+)
 from graphrag_eval_async.errors import ComparisonBudgetExceeded, MalformedStep
 from graphrag_eval_async.steps.actual import ActualStep, kind_of_results, read_output
 from graphrag_eval_async.steps.differences import Agreement
@@ -16,6 +20,7 @@ from graphrag_eval_async.steps.formats.json_tables import ANY_COLUMNS, answer_be
 from graphrag_eval_async.steps.formats.reading import read_reference
 from graphrag_eval_async.steps.formats.results import SparqlResults, is_same_table, results_of
 from graphrag_eval_async.steps.formats.second_reading import read_again
+from graphrag_eval_async.steps.queries import query_of
 from graphrag_eval_async.steps.tables.comparison import (
     agree,
     agree_but_for_order,
@@ -25,6 +30,7 @@ from graphrag_eval_async.steps.tables.comparison import (
 from graphrag_eval_async.steps.tables.partial import compare_in_part
 from graphrag_eval_async.steps.tables.rules import TableRules, prepare_reference
 from graphrag_eval_async.steps.tables.values import compare_values
+from graphrag_eval_async.steps.tokens import form_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -138,12 +144,11 @@ class SparqlStep:
         strict_types = actual.budget.strict_types and table.typed and actual_table.typed
         reference = self.reference(has_blanks=actual_table.has_blanks, strict_types=strict_types)
         results = actual.results(has_blanks=table.has_blanks, strict_types=strict_types)
-        # The result of a query that was run is a boolean only if the query was an ASK.
-        actual_was_run = "executed_at" in actual.step
-        reference_was_run = "executed_at" in self._step
-        if reference.results.boolean is not None and not actual_was_run:
+        expects_boolean = reference.results.boolean is not None
+        has_boolean = results.boolean is not None
+        if expects_boolean and _may_hide_boolean(actual.step, query_of(actual.step)):
             results = _read_as_boolean(results)
-        elif results.boolean is not None and not reference_was_run:
+        elif has_boolean and _may_hide_boolean(self._step, self._step.get(REFERENCE_QUERY)):
             # A reference in CSV or TSV may be the answer to ASK as some stores write it.
             boolean_results = _read_as_boolean(reference.results)
             reference = replace(reference, results=boolean_results)
@@ -251,6 +256,24 @@ def _compare_rows(
     if has_other_order:
         return agreement._replace(reason="wrong_order")
     return agreement
+
+
+def _may_hide_boolean(step: Mapping[str, Any], query: str | None) -> bool:
+    """Return whether the output of a step may be the answer to ASK, although it is a table.
+
+    It is not if its query is known not to be an ASK, nor if this package ran the query: then the
+    answer to ASK is a boolean.
+
+    Args:
+        step: the step, with the key `executed_at` if its query was run.
+        query: its query, if it has one. It may also be a question in words.
+    """
+    if "executed_at" in step:
+        return False
+    # Only a query has braces. In words, "Select ..." and "Describe ..." are no forms of queries.
+    if query is None or "{" not in query:
+        return True
+    return form_of(query) in (None, "ASK")
 
 
 def _read_as_boolean(results: SparqlResults) -> SparqlResults:
