@@ -8,6 +8,7 @@ from graphrag_eval_async.batch import compute_aggregates as compute_aggregates
 from graphrag_eval_async.batch import plan_questions as plan_questions
 from graphrag_eval_async.batch import run_evaluation as run_evaluation
 from graphrag_eval_async.blocking import run_evaluation_sync as run_evaluation_sync
+from graphrag_eval_async.catalogue.result_columns import RESULT_COLUMNS as RESULT_COLUMNS
 from graphrag_eval_async.config import load_config as load_config
 from graphrag_eval_async.config.in_code import metric as metric
 from graphrag_eval_async.errors import AggregationError as AggregationError

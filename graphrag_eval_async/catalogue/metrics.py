@@ -160,9 +160,9 @@ RANKING = tuple(
 _KEYS_WITHOUT_METRICS = """
     template_id question_id question_text reference_steps reference_answer status error
     actual_answer actual_steps steps_score_error sample response_id metadata judge pending matches
-    diff failure source failure_detail execution execution_error trace_problems tags custom_metrics
-    answer_match_reason steps number_of_error_samples number_of_success_samples error_rate repeats
-    number_of_questions
+    diff paired_columns failure source failure_detail execution execution_error trace_problems tags
+    custom_metrics answer_match_reason steps number_of_error_samples number_of_success_samples
+    error_rate repeats number_of_questions
 """
 
 RESULT_KEYS = frozenset(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from graphrag_eval_async.catalogue.metrics import ERROR_RATE
+from graphrag_eval_async.catalogue.result_columns import RESULT_COLUMNS
 from graphrag_eval_async.records.snapshots import counts_of, mean_of_questions, tags_of
 
 if TYPE_CHECKING:
@@ -33,13 +34,19 @@ def escape_formula(cell: str) -> str:
 def results_to_rows(results: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Return a flat row for each result, for example for `pandas.DataFrame`.
 
-    Lists and dicts become JSON text. Results with metrics in `pending` are skipped, since a
+    All rows have the same keys in the same order: `RESULT_COLUMNS`, and then the other keys of any
+    of the results, such as those of your own metrics. The value of a key that a result lacks is
+    None. Lists and dicts become JSON text. Results with metrics in `pending` are skipped, since a
     complete result follows each of them.
 
     Args:
         results: result dicts, in any order.
     """
-    return [flat_row(result) for result in results if "pending" not in result]
+    rows = [flat_row(result) for result in results if "pending" not in result]
+    columns = dict.fromkeys(RESULT_COLUMNS)
+    for row in rows:
+        columns |= dict.fromkeys(row)
+    return [columns | row for row in rows]
 
 
 def flat_row(result: Mapping[str, Any]) -> dict[str, Any]:

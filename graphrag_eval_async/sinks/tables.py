@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from graphrag_eval_async.catalogue.result_columns import COLUMN_TYPES
 from graphrag_eval_async.errors import check_extra
 from graphrag_eval_async.records.tabular import escape_formula, flat_row
 from graphrag_eval_async.sinks.files import check_replaceable, drafted
@@ -44,9 +45,9 @@ def check_table(path: str) -> None:
 def write_table(lines: str, path: str) -> None:
     """Convert a file of results to a table, whose format the suffix of its path says.
 
-    Each complete result becomes a row, and each key of any result becomes a column. Lists and dicts
-    become JSON text. The table is written atomically. The results are read twice, to find the
-    columns first, and few of them are in memory at once.
+    Each complete result becomes a row. The columns are those of `COLUMN_TYPES`, and one for each
+    other key of any result. Lists and dicts become JSON text. The table is written atomically. The
+    results are read twice, to find the columns first, and few of them are in memory at once.
 
     Args:
         lines: path of the file of results, as JSON lines.
@@ -72,10 +73,12 @@ def _read_rows(lines: str) -> Iterator[dict[str, Any]]:
 def _column_types(lines: str) -> dict[str, str]:
     """Return the type of each column in a table of results: bool, int64, double or string.
 
+    The columns of `COLUMN_TYPES` come first. They have their types even if they have no values.
+
     Args:
         lines: path of the file of results, as JSON lines.
     """
-    types_by_column: dict[str, set[str]] = {}
+    types_by_column = {name: {type_} for name, type_ in COLUMN_TYPES.items()}
     for row in _read_rows(lines):
         for name, value in row.items():
             types = types_by_column.setdefault(name, set())
@@ -154,8 +157,11 @@ def _parquet_cell(value: Any, type_: str) -> Any:
 
     A column of strings may have other values, too, if they have no common type. They become JSON.
     """
-    if value is None or type_ != "string":
+    if value is None or isinstance(value, str):
         return value
-    if isinstance(value, str):
+    if type_ == "double":
+        # pyarrow refuses integers that a float does not represent exactly.
+        return float(value)
+    if type_ != "string":
         return value
     return orjson.dumps(value).decode()

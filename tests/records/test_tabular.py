@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from graphrag_eval_async import (
+    RESULT_COLUMNS,
     RunningAggregates,
     UsageError,
     compare,
@@ -73,7 +74,12 @@ def test_pandas_and_results_as_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     steps = [{"name": "calculator", "output": "42"}]
     whole = result(actual_steps=steps, error=None, metadata={"a": True}, good=True)
     texts = {"actual_steps": '[{"name":"calculator","output":"42"}]', "metadata": '{"a":true}'}
-    assert results_to_rows([whole, result(pending=["answer_f1"])]) == [whole | texts]
+    columns = dict.fromkeys(RESULT_COLUMNS)
+    assert results_to_rows([whole, result(pending=["answer_f1"])]) == [columns | whole | texts]
+    # Each row has the other keys of all results, in the same order.
+    rows = results_to_rows([result(brevity=1.0), result(cost=0.5)])
+    assert [list(row) for row in rows] == [[*RESULT_COLUMNS, "brevity", "cost"]] * 2
+    assert results_to_rows([]) == []
     assert whole["actual_steps"] is steps
 
 
