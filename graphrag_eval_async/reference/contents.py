@@ -57,8 +57,6 @@ class Contents:
     questions: dict[str, Question] = field(default_factory=dict)  # By id.
     templates: list[str] = field(default_factory=list)  # Their ids.
     step_names: set[str] = field(default_factory=set)
-    # Names of the steps in the last groups of a template's questions; filled when first needed.
-    last_names: dict[str, set[str]] = field(default_factory=dict)
     # Equal tags are stored once, since many questions share them.
     tags: dict[Tags, Tags] = field(default_factory=dict)
     lacks_output: bool = False  # Whether a step has only the query that gives its output.
@@ -153,3 +151,11 @@ def has_usual_steps(groups: Sequence[Sequence[Mapping[str, Any]]], size: int) ->
         if step.get("score") == VALUES_F1:
             return False
     return True
+
+
+def names_in_last_group(question: Question) -> set[str]:
+    """Return the names of the steps in a question's last group; empty if there is no group."""
+    groups = question.reference_steps
+    if not groups:
+        return set()
+    return {step["name"] for step in groups[-1]}

@@ -1,0 +1,180 @@
+"""Loading of a reference set from a file or from template dicts."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from msgspec import Raw
+
+from graphrag_eval_async.errors import ReferenceDataError, UsageError, warn_caller
+from graphrag_eval_async.reference.reference_set import Reference
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from graphrag_eval_async.reference.reference_set import Templates
+    from graphrag_eval_async.steps import Comparator
+
+MAX_LISTED = 20
+"""Maximum doubts in a warning; `Reference.doubts` has all."""
+
+MAX_CHARACTERS_OF_RESPONSE = 1000
+"""How many characters of a dict are searched for the key that only responses have."""
+
+
+def load_reference(
+    reference: str | os.PathLike[str] | Templates | Reference,
+    *,
+    comparators: Mapping[str, Comparator] | None = None,
+    strict: bool = False,
+    format: Literal["text2sparql", "qald", "qald-9-plus", "webqsp"] | None = None,  # noqa: A002  (as users name it)
+    language: str | None = None,
+    score: str | None = None,
+) -> Reference:
+    """Load a reference set from a path to YAML or JSON (by its suffix), or from template dicts.
+
+    Args:
+        reference: the path or the dicts; a `Reference` is returned as it is.
+        comparators: your own comparison of steps, by name of reference step; see `Reference`.
+        strict: whether a probable mistake, such as an unknown key, is an error rather than a
+            `GraphragEvalWarning`.
+        format: format of a public benchmark's file: "text2sparql", "qald" for QALD-9 and QALD-10,
+            "qald-9-plus" or "webqsp". None means that the reference set is in our own format.
+            `import_questions` reads the files of other benchmarks.
+        language: language of the questions to load from a benchmark. By default, questions of
+            "text2sparql" are loaded in all languages, and others in English ("en").
+        score: `score` of a benchmark's steps with SELECT and ASK: "exact", "f1" or "values_f1".
+
+    Raises:
+        ReferenceDataError: the set cannot be read, or is invalid. The error lists the first problem
+            of each question.
+        UsageError: an argument has an invalid value.
+    """
+    if format is not None:
+        # This module also imports YAML, which takes long.
+        from graphrag_eval_async.reference.benchmarks import read_benchmark
+
+        reference = read_benchmark(reference, format, language=language, score=score)
+    elif language is not None:
+        raise UsageError("language: only for benchmarks, with `format`")
+    elif score is not None:
+        raise UsageError("score: only for benchmarks, with `format`")
+
+    loaded = reference if isinstance(reference, Reference) else _read(reference, comparators)
+
+    if loaded.doubts:
+        source = None
+        if isinstance(reference, str | os.PathLike):
+            source = os.fspath(reference)
+        if strict:
+            raise ReferenceDataError(loaded.doubts, source)
+        if loaded is not reference:
+            # If the caller has loaded the set, its doubts were reported then.
+            _warn_of_doubts(loaded.doubts, source)
+    return loaded
+
+
+def _read(
+    reference: str | os.PathLike[str] | Templates, comparators: Mapping[str, Comparator] | None
+) -> Reference:
+    """Read a reference set from a file or from dicts.
+
+    Raises:
+        ReferenceDataError: the set cannot be read, or is invalid. If it holds responses, which
+            users often pass by mistake, the error says only that.
+    """
+    try:
+        return _read_file_or_dicts(reference, comparators)
+    except ReferenceDataError as error:
+        advice = _advice_on_other_file(reference)
+        if advice is None:
+            raise
+        raise ReferenceDataError([advice], error.source) from None
+
+
+def _advice_on_other_file(reference: str | os.PathLike[str] | Templates) -> str | None:
+    """Return what to do with something that users often pass in place of a reference set.
+
+    None if it holds neither responses nor the questions of a benchmark that is known.
+    """
+    if _holds_responses(reference):
+        return "holds responses or results; give the reference set first, then the responses"
+    if isinstance(reference, str | os.PathLike):
+        # It imports the readers of benchmarks, which take long.
+        from graphrag_eval_async.reference.benchmarks.recognition import recognize_file
+
+        recognized = recognize_file(os.fspath(reference))
+        if recognized is not None:
+            return recognized.message
+    return None
+
+
+def _read_file_or_dicts(
+    reference: str | os.PathLike[str] | Templates, comparators: Mapping[str, Comparator] | None
+) -> Reference:
+    """Read a reference set from a file or from dicts.
+
+    A file with the suffix ``.json`` is read as JSON, any other file as YAML.
+
+    Raises:
+        ReferenceDataError: the set cannot be read, or is invalid.
+    """
+    if not isinstance(reference, str | os.PathLike):
+        return Reference(reference, comparators=comparators)
+
+    # This module also imports YAML, which takes long.
+    from graphrag_eval_async.records.yaml_file import (
+        UnreadableFile,
+        check_keys,
+        read_bytes,
+        read_yaml,
+    )
+
+    source = os.fspath(reference)
+    try:
+        text = read_bytes(source)
+        templates: Any
+        if source.endswith(".json"):
+            check_keys(text)
+            templates = Raw(text)
+        else:
+            templates = read_yaml(text)
+        return Reference(templates, source=source, comparators=comparators)
+    except UnreadableFile as error:
+        raise ReferenceDataError([str(error)], source) from error
+
+
+def _warn_of_doubts(doubts: Sequence[str], source: str | None) -> None:
+    """Warn of the first `MAX_LISTED` doubts about a reference set, and count the rest.
+
+    `source` is the path of the set's file; None if the set is from no file.
+    """
+    heading = "reference set:"
+    if source is not None:
+        heading = f"reference set {source}:"
+    lines = [heading, *doubts[:MAX_LISTED]]
+    if len(doubts) > MAX_LISTED:
+        lines.append(f"... and {len(doubts) - MAX_LISTED} more")
+    warn_caller("\n  ".join(lines))
+
+
+def _holds_responses(reference: Any) -> bool:
+    """Return whether a reference set that cannot be read holds responses or results.
+
+    They have the key ``question_id``, which no reference set has.
+
+    Args:
+        reference: the path of a file, or the templates, of which only the first is searched.
+    """
+    if isinstance(reference, str | os.PathLike):
+        try:
+            text = Path(reference).read_bytes()
+        except (OSError, ValueError):
+            return False
+        return b'"question_id"' in text and b'"questions"' not in text
+    if isinstance(reference, list):
+        beginning = repr(reference[:1])[:MAX_CHARACTERS_OF_RESPONSE]
+        return "'question_id'" in beginning
+    return False
