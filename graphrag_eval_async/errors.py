@@ -9,6 +9,8 @@ from traceback import format_exception_only
 from typing import TYPE_CHECKING, Any, Literal, get_args
 from warnings import warn
 
+from graphrag_eval_async.unicode import in_utf8
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -249,11 +251,6 @@ def warn_caller(text: str) -> None:
     ):
         level, frame = level + 1, frame.f_back
     warn(text, GraphragEvalWarning, stacklevel=level)
-
-
-def in_utf8(text: str) -> str:
-    """`text` with its lone surrogates, which no result and no file can hold, spelt out."""
-    return text if text.isascii() else text.encode(errors="backslashreplace").decode()
 
 
 def describe_exception(error: BaseException) -> str:

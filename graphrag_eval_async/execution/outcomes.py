@@ -10,7 +10,6 @@ import msgspec
 
 from graphrag_eval_async.catalogue.media_types import GRAPHS, TABLES
 from graphrag_eval_async.catalogue.reference_steps import ALTERNATIVES, REFERENCE_QUERY
-from graphrag_eval_async.errors import in_utf8
 from graphrag_eval_async.steps.comparators import variants_of
 from graphrag_eval_async.steps.queries import (
     QUERY_KEYS,
@@ -27,6 +26,7 @@ from graphrag_eval_async.steps.tokens import (
     mentions,
     prefixes_of,
 )
+from graphrag_eval_async.unicode import in_utf8
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

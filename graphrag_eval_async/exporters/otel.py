@@ -7,10 +7,11 @@ import threading
 from typing import TYPE_CHECKING, Any, Self
 from warnings import warn
 
-from graphrag_eval_async.errors import GraphragEvalWarning, UsageError, check_extra, in_utf8
+from graphrag_eval_async.errors import GraphragEvalWarning, UsageError, check_extra
 from graphrag_eval_async.exporters.otel_records import captures_content, records_of, span_of
 from graphrag_eval_async.removed import without_removed
 from graphrag_eval_async.threads import run_abandonable
+from graphrag_eval_async.unicode import in_utf8
 from graphrag_eval_async.version import version
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from typing import Any, TypeAlias
 from graphrag_eval_async.catalogue.judged import JUDGED
 from graphrag_eval_async.catalogue.metrics import BOUNDED_METRICS, is_score
 from graphrag_eval_async.catalogue.outcomes import NO_ANSWER, OUTPUTS, REASON, RESPONSE_ERROR, TEXT
-from graphrag_eval_async.errors import in_utf8
 from graphrag_eval_async.records.results import observe
 from graphrag_eval_async.steps.failure import NO_FAILURE
+from graphrag_eval_async.unicode import in_utf8
 
 MAX_EXPLANATION = 2048  # characters
 

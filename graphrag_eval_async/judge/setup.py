@@ -9,7 +9,7 @@ import msgspec
 from graphrag_eval_async.catalogue.sections import GENERATION
 from graphrag_eval_async.config import GenerationConfig
 from graphrag_eval_async.config.secrecy import as_written
-from graphrag_eval_async.errors import UsageError, in_utf8
+from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.judge.cache import check_cache
 from graphrag_eval_async.judge.clients import (
     check_client,
@@ -20,6 +20,7 @@ from graphrag_eval_async.judge.clients import (
 from graphrag_eval_async.judge.dialect import DEFAULT_MAX_TOKENS, DEFAULT_TEMPERATURE
 from graphrag_eval_async.judge.openai_judge import OpenAIJudge
 from graphrag_eval_async.judge.prices import check_budget
+from graphrag_eval_async.unicode import in_utf8
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -16,8 +16,9 @@ from graphrag_eval_async.catalogue.metrics import RESULT_KEYS, fits_64_bits
 from graphrag_eval_async.catalogue.outcomes import CUSTOM_METRICS
 from graphrag_eval_async.config.in_code import CodeMetric, is_key
 from graphrag_eval_async.config.metric_keys import check_metrics
-from graphrag_eval_async.errors import JudgeError, UsageError, describe, describe_exception, in_utf8
+from graphrag_eval_async.errors import JudgeError, UsageError, describe, describe_exception
 from graphrag_eval_async.records.results import count_metrics
+from graphrag_eval_async.unicode import in_utf8
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence

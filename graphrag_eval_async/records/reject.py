@@ -7,10 +7,9 @@ import hashlib
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from graphrag_eval_async.errors import in_utf8
-
 # `Reason` is imported at run time, too: msgspec decodes rejects by their annotations.
 from graphrag_eval_async.records.line import SHORTEN, Reason, Unwritable
+from graphrag_eval_async.unicode import in_utf8
 
 if TYPE_CHECKING:
     from graphrag_eval_async.records.line import Line, LongLine, Record

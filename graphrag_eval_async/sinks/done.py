@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import msgspec
 
-from graphrag_eval_async.errors import in_utf8
 from graphrag_eval_async.records import Known, Line, LongLine, Position
+from graphrag_eval_async.unicode import in_utf8
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

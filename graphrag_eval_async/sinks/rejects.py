@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
 
-from graphrag_eval_async.errors import in_utf8
+from graphrag_eval_async.unicode import in_utf8
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -10,12 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import msgspec
 
 from graphrag_eval_async.catalogue.metrics import VALUES
-from graphrag_eval_async.errors import (
-    ComparatorError,
-    ComparisonBudgetExceeded,
-    MalformedStep,
-    in_utf8,
-)
+from graphrag_eval_async.errors import ComparatorError, ComparisonBudgetExceeded, MalformedStep
 from graphrag_eval_async.records.evaluation import MAX_ERRORS
 from graphrag_eval_async.records.outputs import is_empty, returned_nothing
 from graphrag_eval_async.steps.actual import ActualStep
@@ -25,6 +20,7 @@ from graphrag_eval_async.steps.differences import Agreement
 from graphrag_eval_async.steps.failure import Facts, step_error
 from graphrag_eval_async.steps.iri_forms import describe_other_form
 from graphrag_eval_async.steps.tables.rows import assign
+from graphrag_eval_async.unicode import in_utf8
 
 if TYPE_CHECKING:
     from collections.abc import Container, Mapping, Sequence
