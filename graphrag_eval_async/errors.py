@@ -46,7 +46,15 @@ class GraphragEvalError(Exception):
 def _restore(
     kind: type[GraphragEvalError], message: str, attributes: dict[str, Any]
 ) -> GraphragEvalError:
-    """Return an error that was pickled, without the arguments of its class."""
+    """Return an error that was pickled, without a call of `__init__`.
+
+    `__init__` may take other arguments than the message.
+
+    Args:
+        kind: class of the error.
+        message: its message.
+        attributes: its attributes by name.
+    """
     error = kind.__new__(kind, message)
     error.__dict__.update(attributes)
     return error
@@ -70,9 +78,8 @@ class ConfigError(GraphragEvalError, ValueError):
     def __init__(self, problems: Sequence[str], source: str | None = None) -> None:
         self.problems = list(problems)
         self.source = source
-        super().__init__(
-            "\n  ".join([f"configuration{f' {source}' if source else ''}:", *self.problems])
-        )
+        heading = f"configuration {source}:" if source else "configuration:"
+        super().__init__("\n  ".join([heading, *self.problems]))
 
 
 class ReferenceDataError(GraphragEvalError):
@@ -85,9 +92,10 @@ class ReferenceDataError(GraphragEvalError):
     def __init__(self, problems: Sequence[str], source: str | None = None) -> None:
         self.problems = list(problems)
         self.source = source
-        where = f" in {source}" if source else ""
-        count = f"reference set: {plural(len(self.problems), 'problem')}{where}"
-        super().__init__("\n  ".join([count, *self.problems]))
+        heading = f"reference set: {plural(len(self.problems), 'problem')}"
+        if source:
+            heading += f" in {source}"
+        super().__init__("\n  ".join([heading, *self.problems]))
 
 
 class SourceError(GraphragEvalError):
@@ -143,10 +151,12 @@ class RejectedResponses(GraphragEvalError):  # noqa: N818
     def __init__(self, rejects: Sequence[Reject], total: int) -> None:
         self.rejects = list(rejects)
         self.total = total
+        lines = [f"{plural(total, 'response')} could not be evaluated"]
+        lines += [str(reject) for reject in self.rejects]
         unlisted = total - len(self.rejects)
-        more = [f"... and {unlisted} more"] if unlisted > 0 else []
-        count = f"{plural(total, 'response')} could not be evaluated"
-        super().__init__("\n  ".join([count, *map(str, self.rejects), *more]))
+        if unlisted > 0:
+            lines.append(f"... and {unlisted} more")
+        super().__init__("\n  ".join(lines))
 
 
 class MissingResponses(GraphragEvalError):  # noqa: N818
@@ -155,9 +165,8 @@ class MissingResponses(GraphragEvalError):  # noqa: N818
     def __init__(self, question_ids: Sequence[str]) -> None:
         self.question_ids = list(question_ids)
         count = f"{plural(len(self.question_ids), 'question')} without a response"
-        super().__init__(
-            f'{count} (missing="skip" leaves them out): {", ".join(self.question_ids)}'
-        )
+        ids_in_words = ", ".join(self.question_ids)
+        super().__init__(f'{count} (missing="skip" leaves them out): {ids_in_words}')
 
 
 class AggregationError(GraphragEvalError):
@@ -198,10 +207,14 @@ class JudgeError(GraphragEvalError):
             raise UsageError(f"retry_after: expected a number of seconds, got {retry_after!r}")
         if not isinstance(reply, str | None):
             raise UsageError(f"reply: expected a text, got {reply!r}")
+        if len(message) > MAX_MESSAGE:
+            message = f"{message[: MAX_MESSAGE - 3]}..."
         self.kind: Failure = kind
-        shown = message if len(message) <= MAX_MESSAGE else f"{message[: MAX_MESSAGE - 3]}..."
-        self.message = in_utf8(shown)
-        self.retry_after, self.reply, self.usage, self.final = retry_after, reply, usage, final
+        self.message = in_utf8(message)
+        self.retry_after = retry_after
+        self.reply = reply
+        self.usage = usage
+        self.final = final
         super().__init__(f"{kind}: {self.message}")
 
 
@@ -238,56 +251,90 @@ class ComparisonBudgetExceeded(GraphragEvalError):  # noqa: N818
 
 
 def plural(count: int, noun: str) -> str:
-    """Such as "2 questions"."""
-    return f"{count} {noun}{'s' * (count != 1)}"
+    """Return a count with its noun, such as "1 question" or "2 questions"."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def warn_caller(text: str) -> None:
-    """Warn at the innermost line outside of this package."""
-    ours = __name__.partition(".")[0]
-    level, frame = 2, sys._getframe(1)
-    while (
-        frame.f_globals.get("__name__", "").partition(".")[0] == ours and frame.f_back is not None
-    ):
-        level, frame = level + 1, frame.f_back
+    """Warn with a `GraphragEvalWarning`, for the innermost line that is not of this package."""
+    this_package = _package_of(__name__)
+    frame = sys._getframe(1)
+    # For `warn`, level 1 is this function, and level 2 is its caller.
+    level = 2
+    while _package_of(frame.f_globals.get("__name__", "")) == this_package:
+        if frame.f_back is None:
+            break
+        frame = frame.f_back
+        level += 1
     warn(text, GraphragEvalWarning, stacklevel=level)
 
 
+def _package_of(module: str) -> str:
+    """Return the top-level package of a module, by name."""
+    return module.partition(".")[0]
+
+
 def describe_exception(error: BaseException) -> str:
-    """Type and text of a foreign exception, even if getting its text fails."""
-    return "".join(format_exception_only(error)).strip().removeprefix(f"{type(error).__module__}.")
+    """Return the type and the text of an exception of other code, even if getting its text fails.
+
+    The name of the type is without its module.
+    """
+    text = "".join(format_exception_only(error)).strip()
+    return text.removeprefix(f"{type(error).__module__}.")
 
 
 def describe(value: object) -> str:
-    """`value` in a few words, whatever it is: printing an int of 10,000 digits is itself an
-    error.
-    """
+    """Return a value in a few words, of whatever type it is, for an error message."""
     if isinstance(value, str):
         return repr(value[:200])
+    # Python refuses to print an integer of thousands of digits.
     if isinstance(value, int) and value.bit_length() > 64:
         return f"an int of {value.bit_length()} bits"
-    return repr(value) if isinstance(value, int | float | None) else type(value).__name__
+    if isinstance(value, int | float | None):
+        return repr(value)
+    return type(value).__name__
 
 
 def check_integer(name: str, value: object, least: int = 1) -> None:
-    """Raise a `UsageError` unless an option is an integer of `least` or more."""
+    """Check that the option `name` is an integer of `least` or more.
+
+    Raises:
+        UsageError: it is not.
+    """
+    # In Python, a bool is an int, too.
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
         raise UsageError(f"{name}: expected an integer of {least} or more, got {describe(value)}")
 
 
 def check_boolean(name: str, value: object) -> None:
-    """Raise a `UsageError` unless an option is a boolean."""
+    """Check that the option `name` is a boolean.
+
+    Raises:
+        UsageError: it is not.
+    """
     if not isinstance(value, bool):
         raise UsageError(f"{name}: expected a boolean, got {describe(value)}")
 
 
 def needs(extra: str) -> str:
-    """How to install an extra. The package is not on the package index."""
+    """Return the end of a message that says how to install an extra of this package.
+
+    The package is not on the package index, so it is installed from the checkout.
+    """
     return f"needs the extra {extra}; in the checkout, run pip install '.[{extra}]'"
 
 
 def check_extra(what: str, extra: str, *modules: str) -> None:
-    """Import the packages of an extra that `what` needs; a missing one is a `UsageError`."""
+    """Check that an extra of this package is installed, by importing the modules that it brings.
+
+    Args:
+        what: what needs the extra; the message of the error begins with it.
+        extra: name of the extra.
+        *modules: modules of the packages that the extra installs.
+
+    Raises:
+        UsageError: a module cannot be imported.
+    """
     for module in modules:
         try:
             import_module(module)
