@@ -16,6 +16,8 @@ R = TypeVar("R")
 
 
 def _blocking(function: Callable[P, Coroutine[Any, Any, R]]) -> Callable[P, R]:
+    """Return `run_evaluation_sync`, which runs `run_evaluation` on an event loop of its own."""
+
     def run_evaluation_sync(*args: P.args, **kwargs: P.kwargs) -> R:
         """Do the same as `run_evaluation`, for scripts without an event loop.
 
@@ -33,7 +35,8 @@ def _blocking(function: Callable[P, Coroutine[Any, Any, R]]) -> Callable[P, R]:
         )
 
     run_evaluation_sync.__qualname__ = run_evaluation_sync.__name__
-    run_evaluation_sync.__wrapped__ = function  # type: ignore[attr-defined]  # It shows the arguments.
+    # `help` and editors show the arguments of the wrapped function.
+    run_evaluation_sync.__wrapped__ = function  # type: ignore[attr-defined]
     return run_evaluation_sync
 
 

@@ -101,7 +101,10 @@ REMOVED: dict[str, str] = {
 
 
 def explain_removed(*names: str) -> str | None:
-    """Return an error message about the first of `names` that was removed, or None if none was."""
+    """Return what to use instead of the first of `names` that earlier versions had.
+
+    None if they had none of them.
+    """
     for name in names:
         if name in REMOVED:
             return f"{name} is gone; {REMOVED[name]}"
@@ -109,15 +112,20 @@ def explain_removed(*names: str) -> str | None:
 
 
 def explain_removed_address(path: str) -> str | None:
-    """Return an error message if `path` is an address with a scheme that was removed, or None."""
+    """Return what to use instead of an address if only earlier versions read its kind.
+
+    None if `path` is no address, or of another kind.
+    """
     scheme, separator, _ = path.partition("://")
-    return explain_removed(scheme.lower() + separator) if separator else None
+    if not separator:
+        return None
+    return explain_removed(scheme.lower() + separator)
 
 
 def without_removed(
     *arguments: str,
 ) -> Callable[[Callable[Parameters, Result]], Callable[Parameters, Result]]:
-    """Decorate a function that once had these keyword arguments.
+    """Return a decorator for a function that once had these keyword arguments.
 
     A call with one of them raises a `UsageError` that says what to use instead.
     """

@@ -1,12 +1,12 @@
-"""`assert_evaluation`: what a test of an agent expects of a result, for pytest or any other
-runner.
+"""`assert_evaluation`, by which a test of an agent says what it expects of a result.
+
+It works under pytest and any other runner of tests.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.catalogue.conditions import OPERATORS, parse_bound
@@ -26,9 +26,24 @@ from graphrag_eval_async.text import did_you_mean, escape, one_line, plural
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-LINES, CHARACTERS = 10, 160  # Shown of an output, and of a line.
+MOST_LINES = 10
+"""Maximum number of lines that a message shows of an output."""
 
-_COMPARISON = re.compile(r"\s*([<>]=?)(.*)", re.DOTALL)
+MOST_CHARACTERS = 160
+"""Maximum number of characters that a message shows of a value or of a line."""
+
+_COMPARISON = re.compile(r"\s*(?P<operator>[<>]=?)(?P<bound>.*)", re.DOTALL)
+
+_EXPLAINING_KEYS = (
+    REASON,
+    "failure_detail",
+    "error",
+    "pending",
+    "reference_answer",
+    "actual_answer",
+    "answer_match_reason",
+)
+"""Keys of a result that explain why it is not as expected, in the order of the message."""
 
 
 def assert_evaluation(result: Mapping[str, Any], /, **expected: Any) -> None:
@@ -49,89 +64,177 @@ def assert_evaluation(result: Mapping[str, Any], /, **expected: Any) -> None:
     __tracebackhide__ = True  # pytest shows the line of the test.
     is_result = isinstance(result, Mapping) and {"template_id", "question_id"} <= result.keys()
     if not is_result or not expected:
-        told = f"got {type(result).__name__} and {plural(len(expected), 'condition')}"
+        conditions = plural(len(expected), "condition")
         raise UsageError(
-            f'assert_evaluation: expected a result and conditions, such as failure="none"; {told}'
+            'assert_evaluation: expected a result and conditions, such as failure="none"; '
+            f"got {type(result).__name__} and {conditions}"
         )
-    if broken := [*filter(None, map(_broken, repeat(result), expected, expected.values()))]:
-        raise AssertionError(escape("\n".join([*_told(result, broken)])))
+    problems = []
+    for key, condition in expected.items():
+        problem = _problem_at(key, condition, result)
+        if problem is not None:
+            problems.append(problem)
+    if problems:
+        raise AssertionError(escape("\n".join(_message_lines(result, problems))))
 
 
-def _broken(result: Mapping[str, Any], key: str, expected: Any) -> str:
-    """Say what is wrong with the value of a key; "" if it is as expected."""
+def _problem_at(key: str, expected: Any, result: Mapping[str, Any]) -> str | None:
+    """Return what is wrong with the value of a key of a result; None if it is as expected.
+
+    Args:
+        key: the key.
+        expected: a condition, as `assert_evaluation` takes it.
+        result: the result.
+
+    Raises:
+        UsageError: results have no such key, or the condition is an invalid comparison.
+    """
     __tracebackhide__ = True
-    outputs = (result.get("judge") or {}).get("outputs", ())
-    names = (result.get(CUSTOM_METRICS) or {}).get("names", ())
-    in_code = key in names or key.startswith((*(f"{name}_" for name in names),))
-    known = dict.fromkeys(
-        [*result, *outputs, *names, *sorted(RESULT_KEYS.difference(RETRIEVAL_METRICS))]
-    )
-    if key not in known and not (in_code or key.endswith(COST) or result.get("status") == "error"):
-        raise UsageError(f"{key}: not a key of results; {did_you_mean(key, known)}")
-    found = result.get(key)
-    wanted, holds = f"expected {expected!r:.{CHARACTERS}}", found == expected
-    if isinstance(expected, str) and (match := _COMPARISON.match(expected)):
+    _check_key(key, result)
+    value = result.get(key)
+    comparison = _COMPARISON.match(expected) if isinstance(expected, str) else None
+    if comparison is not None:
         try:
-            bound = parse_bound(expected, match[2].strip(), key)
+            bound = parse_bound(expected, comparison["bound"].strip(), key)
         except ValueError as error:
             raise UsageError(f"{key}: {str(error).removeprefix(f'{key} ')}") from None
-        wanted = f"expected {expected.strip()}"
-        holds = isinstance(found, int | float) and OPERATORS[match[1]](found, bound)
+        holds = isinstance(value, int | float) and OPERATORS[comparison["operator"]](value, bound)
+        condition = f"expected {expected.strip()}"
     elif callable(expected):
-        wanted = f"for which {getattr(expected, '__name__', expected)} is not true"
-        holds = found is not None and bool(expected(found))
-    if holds or found is not None:
-        return "" if holds else f"{key}: {found!r:.{CHARACTERS}}, {wanted}"
-    errors = [
-        f"{key}_error",
-        *(each for each, values in ERRORS_OF_RESULT.items() if key in values),
-        "error",
-    ]
-    lacking = "skipped" if in_code else "not configured, or nothing to compare or judge"
-    why = next((result[each] for each in errors if result.get(each)), lacking)
-    return f"{key}: has no value ({why}), {wanted}"
+        holds = value is not None and bool(expected(value))
+        condition = f"for which {getattr(expected, '__name__', expected)} is not true"
+    else:
+        holds = value == expected
+        condition = f"expected {expected!r:.{MOST_CHARACTERS}}"
+
+    if holds:
+        return None
+    if value is None:
+        return f"{key}: has no value ({_why_absent(key, result)}), {condition}"
+    return f"{key}: {value!r:.{MOST_CHARACTERS}}, {condition}"
 
 
-def _told(result: Mapping[str, Any], broken: Sequence[str]) -> Iterator[str]:
-    """The message: what does not hold, and what explains it."""
-    yield f"question {result['question_id']!r}: {one_line(str(result.get('question_text', '')))}"
-    yield from (f"  {each}" for each in broken)
-    answers = ("reference_answer", "actual_answer", "answer_match_reason")
-    for key in (REASON, "failure_detail", "error", "pending", *answers):
-        if key == "failure_detail" and result.get(REASON) == AGENT_ERROR:
-            continue  # It is the first line of the `error`, which follows.
-        if (value := result.get(key)) not in (None, NO_FAILURE):
-            told = reason_in_words(str(value)) if key == REASON else str(value)
-            told = repr(value) if key.endswith("_answer") else told  # A list has an item a line.
-            yield f"{key}: {one_line(told, limit=CHARACTERS)}"
-    if result.get("status") == "error":  # Its steps are not compared.
+def _check_key(key: str, result: Mapping[str, Any]) -> None:
+    """Check that a result may have a key.
+
+    Raises:
+        UsageError: no result has it.
+    """
+    __tracebackhide__ = True
+    judge = result.get("judge") or {}
+    keys_of_results = sorted(RESULT_KEYS.difference(RETRIEVAL_METRICS))
+    known = dict.fromkeys(
+        [*result, *judge.get("outputs", ()), *_metrics_in_code(result), *keys_of_results]
+    )
+    # A result with an error lacks keys of metrics that others have.
+    is_error = result.get("status") == "error"
+    if key in known or key.endswith(COST) or is_error or _is_of_metric_in_code(key, result):
         return
-    expected = [(pair.expected, pair) for pair in pairs_of(result) if pair.expected is not None]
-    differing = [each for each in expected if each[1].verdict not in ("matched", "earlier step")]
-    for step, pair in differing[:1]:
-        more = f" (the first of {len(differing)} steps that differ)" if differing[1:] else ""
-        yield f"reference step {step.name}: {pair.verdict}{more}"
-        yield from _block("expected", _output(step))
-        yield from _block("called with", pair.actual.args.splitlines() if pair.actual else ())
-        yield from _block("actual", _output(pair.actual))
-        yield from _block("differences", [f"{each.name}: {each.text}" for each in pair.differences])
+    raise UsageError(f"{key}: not a key of results; {did_you_mean(key, known)}")
 
 
-def _output(step: Step | None) -> list[str]:
-    """The output of a step, or its error, by line."""
-    if step is None:
-        return ["no such step"]
-    lines = [f"error: {step.error}"] if step.error else step.text.splitlines()
-    lines += [f"{each.mark or 'document'} {each.name}: {each.text}" for each in step.documents]
+def _metrics_in_code(result: Mapping[str, Any]) -> Sequence[str]:
+    """Return the names of the metrics in code of a result."""
+    section = result.get(CUSTOM_METRICS) or {}
+    names: Sequence[str] = section.get("names", ())
+    return names
+
+
+def _is_of_metric_in_code(key: str, result: Mapping[str, Any]) -> bool:
+    """Return whether a metric in code may have its value at a key: ``NAME`` or ``NAME_...``."""
+    return any(key == name or key.startswith(f"{name}_") for name in _metrics_in_code(result))
+
+
+def _why_absent(key: str, result: Mapping[str, Any]) -> Any:
+    """Return why a result has no value at a key: an error in the result, or what else may be."""
+    keys_of_errors = [f"{key}_error"]
+    keys_of_errors += [error for error, metrics in ERRORS_OF_RESULT.items() if key in metrics]
+    keys_of_errors.append("error")
+    for key_of_error in keys_of_errors:
+        if result.get(key_of_error):
+            return result[key_of_error]
+    if _is_of_metric_in_code(key, result):
+        return "skipped"
+    return "not configured, or nothing to compare or judge"
+
+
+def _message_lines(result: Mapping[str, Any], problems: Sequence[str]) -> Iterator[str]:
+    """Yield the lines of the message of an `AssertionError`.
+
+    Args:
+        result: the result, of which the message shows what explains the problems.
+        problems: the conditions that do not hold.
+    """
+    question = one_line(str(result.get("question_text", "")))
+    yield f"question {result['question_id']!r}: {question}"
+    for problem in problems:
+        yield f"  {problem}"
+    for key in _EXPLAINING_KEYS:
+        value = result.get(key)
+        # The detail of an error of the agent is the first line of the `error`, which follows.
+        repeats_error = key == "failure_detail" and result.get(REASON) == AGENT_ERROR
+        if value is not None and value != NO_FAILURE and not repeats_error:
+            yield f"{key}: {one_line(_value_in_words(key, value), limit=MOST_CHARACTERS)}"
+    # The steps of a response with an error are not compared.
+    if result.get("status") != "error":
+        yield from _lines_of_steps(result)
+
+
+def _value_in_words(key: str, value: Any) -> str:
+    """Return the value of one of `_EXPLAINING_KEYS` as text."""
+    if key == REASON:
+        return reason_in_words(str(value))
+    if key.endswith("_answer"):
+        # An answer that is a list has an item on each line.
+        return repr(str(value))
+    return str(value)
+
+
+def _lines_of_steps(result: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what the first reference step that no step matches expected, and what came instead."""
+    differing = [
+        pair
+        for pair in pairs_of(result)
+        if pair.expected is not None and pair.verdict not in ("matched", "earlier step")
+    ]
+    if not differing:
+        return
+    pair = differing[0]
+    assert pair.expected is not None  # noqa: S101  (see above)
+    heading = f"reference step {pair.expected.name}: {pair.verdict}"
+    if len(differing) > 1:
+        heading += f" (the first of {len(differing)} steps that differ)"
+    yield heading
+    yield from _block("expected", _output_lines(pair.expected))
+    if pair.actual is None:
+        yield from _block("actual", ["no such step"])
+    else:
+        yield from _block("called with", pair.actual.args.splitlines())
+        yield from _block("actual", _output_lines(pair.actual))
+    differences = [f"{difference.name}: {difference.text}" for difference in pair.differences]
+    yield from _block("differences", differences)
+
+
+def _output_lines(step: Step) -> list[str]:
+    """Return the lines of the output of a step, or of its error."""
+    lines = step.text.splitlines()
+    if step.error:
+        lines = [f"error: {step.error}"]
+    for document in step.documents:
+        lines.append(f"{document.mark or 'document'} {document.name}: {document.text}")
     if step.table is not None:
-        lines += [
-            " | ".join(row) for row in [step.table.headings, *(step.table.rows or [["(no rows)"]])]
-        ]
+        rows = step.table.rows or [["(no rows)"]]
+        lines += [" | ".join(row) for row in [step.table.headings, *rows]]
     return lines
 
 
 def _block(title: str, lines: Sequence[str]) -> Iterator[str]:
-    """The first lines, indented below a title; nothing if there are none."""
-    more = [f"... {plural(len(lines) - LINES, 'more line')}"] if len(lines) > LINES else []
-    yield from [f"  {title}:"] if lines else []
-    yield from (f"    {one_line(line, limit=CHARACTERS)}" for line in (*lines[:LINES], *more))
+    """Yield a title, and the first lines indented below it; nothing if there are no lines."""
+    if not lines:
+        return
+    yield f"  {title}:"
+    for line in lines[:MOST_LINES]:
+        yield f"    {one_line(line, limit=MOST_CHARACTERS)}"
+    unshown = len(lines) - MOST_LINES
+    if unshown > 0:
+        yield f"    ... {plural(unshown, 'more line')}"

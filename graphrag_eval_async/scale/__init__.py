@@ -21,7 +21,8 @@ __all__ = [*_MODULES]
 def __getattr__(name: str) -> object:
     """Import a public name when it is first used: most programs need one."""
     if name not in _MODULES:
-        if message := explain_removed(f"{name}()"):
+        message = explain_removed(f"{name}()")
+        if message is not None:
             raise ImportError(message, name=__name__)
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
