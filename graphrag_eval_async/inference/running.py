@@ -9,8 +9,9 @@ from graphrag_eval_async.aggregates import Aggregates
 from graphrag_eval_async.aggregates.histogram import count_of
 from graphrag_eval_async.errors import UsageError, describe
 from graphrag_eval_async.inference.confidence import check_level, show_confidence
+from graphrag_eval_async.inference.notebook import aggregates_html
 from graphrag_eval_async.inference.one_look import one_look
-from graphrag_eval_async.records.tabular import STATISTICS, means_table, statistics_of
+from graphrag_eval_async.records.tabular import STATISTICS, statistics_of
 
 if TYPE_CHECKING:
     import pandas
@@ -117,7 +118,7 @@ class RunningAggregates(Aggregates):
         return f"<RunningAggregates: {results} results{window}, {errors} of them errors>"
 
     def _repr_html_(self) -> str:
-        return means_table(self.snapshot())
+        return aggregates_html(self.snapshot(detail=True))
 
     def _counts(self) -> tuple[int, int]:
         """Return the number of results that count, and the number of errors among them."""

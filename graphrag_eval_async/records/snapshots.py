@@ -9,6 +9,15 @@ from graphrag_eval_async.catalogue.tags import ALL_TAGS, LIMIT_IN_WORDS, tag_nam
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+ALL_RESULTS = "all results"
+"""The name of the row of all results in a table of templates."""
+
+INTERVAL_KINDS = {
+    "one_look": "for one look at a finished run",
+    "anytime": "valid however often you look",
+}
+"""What the kinds of confidence intervals mean."""
+
 SAME_MEAN = 1e-9
 """Means that differ by less are means of the same values, which were rounded differently."""
 

@@ -10,6 +10,7 @@ import orjson
 from graphrag_eval_async.catalogue.metrics import ERROR_RATE
 from graphrag_eval_async.catalogue.result_columns import RESULT_COLUMNS
 from graphrag_eval_async.records.snapshots import counts_of, mean_of_questions, tags_of
+from graphrag_eval_async.text import escape
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -95,46 +96,34 @@ def _numbers(stats: Any, path: str) -> Iterator[tuple[str, Any]]:
         yield path or "count", stats
 
 
-def means_table(snapshot: Mapping[str, Any]) -> str:
-    """Return an HTML table of a snapshot: samples, errors and the mean of each metric.
-
-    It has a row for each template, one for all results (micro), and one for the means over
-    templates (macro).
-    """
-    # A list of pairs, not a dict: a template may be named "micro", too.
-    groups = [
-        *snapshot["per_template"].items(),
-        ("micro", snapshot["micro"]),
-        ("macro", snapshot["macro"]),
-    ]
-    metrics = [metric for metric, stats in snapshot["macro"].items() if "mean" in stats]
-    rows = []
-    for name, group in groups:
-        samples: int | None = None
-        errors: int | None = None
-        if "number_of_error_samples" in group:
-            samples, errors = counts_of(group)
-        means = [
-            mean_of_questions(group[metric]) if metric in group else None for metric in metrics
-        ]
-        rows.append([name, samples, errors, *means])
-    return html_table(("template", "samples", "errors", *metrics), rows)
-
-
 def html_table(headings: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    """Return an HTML table in which all text is escaped."""
-    # Imported only here, since it takes a millisecond and only notebooks need it.
-    from html import escape
-
-    def cell(value: Any) -> str:
-        text = "" if value is None else str(value)
-        if isinstance(value, float):
-            text = f"{value:.4g}"
-        return f"<td>{escape(text)}</td>"
-
-    head = "".join(f"<th>{escape(heading)}</th>" for heading in headings)
+    """Return an HTML table in which all text is escaped; floats have four digits."""
+    head = "".join(f"<th>{_html_text(heading)}</th>" for heading in headings)
     body = ""
     for row in rows:
-        cells = "".join(cell(value) for value in row)
+        cells = "".join(f"<td>{_html_text(_cell_text(value))}</td>" for value in row)
         body += f"<tr>{cells}</tr>"
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def html_list(items: Iterable[str]) -> str:
+    """Return an HTML list in which all text is escaped."""
+    entries = "".join(f"<li>{_html_text(item)}</li>" for item in items)
+    return f"<ul>{entries}</ul>"
+
+
+def _cell_text(value: Any) -> str:
+    """Return the text of a cell; it is empty for None."""
+    if value is None:
+        return ""
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return str(value)
+
+
+def _html_text(text: str) -> str:
+    """Return text as HTML, with control characters and invisible characters spelled out."""
+    # Imported only here, since it takes a millisecond and only notebooks need it.
+    from html import escape as escape_html
+
+    return escape_html(escape(text))

@@ -6,7 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.catalogue.metrics import is_score
 from graphrag_eval_async.catalogue.outcomes import AGENT_ERROR, CAUSED_BY_AGENT, NOT_RUN
-from graphrag_eval_async.records.snapshots import counts_of, interval_of_mean, mean_of_questions
+from graphrag_eval_async.records.snapshots import (
+    INTERVAL_KINDS,
+    counts_of,
+    interval_of_mean,
+    mean_of_questions,
+)
 from graphrag_eval_async.text import interval_cell, number, plural
 
 if TYPE_CHECKING:
@@ -22,7 +27,7 @@ NOTHING_SCORED = (
     "compare answers, set `match` on questions, or evaluate with --llm PROVIDER/MODEL or "
     "--config FILE. To compare steps, questions need reference_steps, and responses actual_steps."
 )
-VALIDITY = {"one_look": "for one look at a finished run", "anytime": "valid however often you look"}
+VALIDITY = INTERVAL_KINDS
 
 
 FAILURES = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from html import escape
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 
@@ -91,6 +92,7 @@ async def test_what_a_notebook_shows() -> None:
     )
     assert repr(stream) == f"<EvaluationStream: ended, {whole}>"
     running = aggregates(*results, result(HOSTILE, score=0.25))
+    assert "<td>all results</td><td>3</td><td>1</td>" in running._repr_html_()
     before = running.to_bytes()
     assert repr(running) == "<RunningAggregates: 3 results, 1 of them errors>"
     after = [result(HOSTILE, f"q{i}", 0.9, judge={"model": HOSTILE}) for i in range(20)]
@@ -111,3 +113,85 @@ async def test_what_a_notebook_shows() -> None:
     async with evaluate_stream(templates(1), [answer(0)], config=CONFIG, judge=Judge()) as stream:
         assert [result async for result in stream]
     assert "<td>attempts</td><td>0</td>" in stream._repr_html_()
+
+
+def shown_in_notebook(*results: dict[str, Any], finished: bool = True) -> str:
+    """What a notebook shows of the aggregates of results."""
+    running = aggregates(*results)
+    if finished:
+        running.finish()
+    return running._repr_html_()
+
+
+HALF_RIGHT = [result(question=f"q{i}", score=i % 2) for i in range(20)]
+REPEATED = [result(question="q0"), result(question="q1"), result(question="q1", sample=2, score=1)]
+
+
+@pytest.mark.parametrize(
+    ("results", "finished", "expected"),
+    [
+        pytest.param(
+            HALF_RIGHT, True, "<td>all results</td><td>20</td><td>0</td><td>0.500 [", id="mean"
+        ),
+        pytest.param(
+            HALF_RIGHT,
+            True,
+            "<li>[low, high]: 95% interval, for one look at a finished run</li>",
+            id="finished run",
+        ),
+        pytest.param(
+            HALF_RIGHT,
+            False,
+            "<li>[low, high]: 95% interval, valid however often you look</li>",
+            id="run in progress",
+        ),
+        pytest.param(
+            REPEATED, False, "<li>first samples: steps_score 0.500 [", id="repeated questions"
+        ),
+        pytest.param(
+            [*[result(failure="missing_rows")] * 2, result(failure="none")],
+            True,
+            "<tr><th>failure</th><th>results</th></tr></thead>"
+            "<tbody><tr><td>missing_rows</td><td>2</td></tr></tbody>",
+            id="failures",
+        ),
+        pytest.param(
+            [
+                result(answer_relevance=1.0),
+                result(answer_relevance_error="timeout: no reply"),
+            ],
+            True,
+            "<li>answer_relevance: only 1 of 2 values; missing: 1 timeout</li>",
+            id="judge that failed",
+        ),
+        pytest.param(
+            [result("a\u202eb\x1b[2J")], True, "<td>a\\u202eb\\x1b[2J</td>", id="invisible text"
+        ),
+        pytest.param([], True, "<td>all results</td><td>0</td><td>0</td>", id="no results"),
+    ],
+)
+def test_a_notebook_shows_aggregates(
+    results: list[dict[str, Any]], finished: bool, expected: str
+) -> None:
+    assert expected in shown_in_notebook(*results, finished=finished)
+
+
+def test_a_notebook_shows_no_empty_tables_and_lists() -> None:
+    html = shown_in_notebook(result(failure="none"))
+    assert html.count("<table>") == 1
+    assert "<ul>" not in html
+
+
+def test_a_notebook_shows_tables_that_are_well_formed() -> None:
+    """Every row has as many cells as the heading, whatever the names are."""
+    html = shown_in_notebook(
+        result(HOSTILE, failure=HOSTILE), result("b", "q1", answer_f1=0.5), *HALF_RIGHT
+    )
+    root = ElementTree.fromstring(f"<div>{html}</div>")  # noqa: S314
+    assert {element.tag for element in root.iter()} <= {
+        *("div", "table", "thead", "tbody", "tr", "th", "td", "ul", "li")
+    }
+    for table in root.iter("table"):
+        widths = {len(row) for row in table.iter("tr")}
+        assert len(widths) == 1
+    assert [cell.text for cell in root.iter("td")].count(HOSTILE) == 2
