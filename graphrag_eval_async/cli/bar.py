@@ -8,25 +8,37 @@ from typing import TYPE_CHECKING, Protocol
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.text import Text
 
 from graphrag_eval_async.records.snapshots import mean_of_questions
 from graphrag_eval_async.reports.kept import SCORES
 from graphrag_eval_async.text import dollars
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from rich.console import RenderableType
+    from rich.progress import Task
 
     from graphrag_eval_async.inference.running import RunningAggregates
     from graphrag_eval_async.judge import JudgeUsage
 
-MIN_PAUSE = 5.0  # seconds; shorter pauses are not shown
-SCORE_SECONDS = 1.0  # between two looks at the score
+MIN_PAUSE_SECONDS = 5.0
+"""Shorter pauses of the judge are not shown; chosen."""
+
+SCORE_SECONDS = 1.0
+"""Least time between two looks at the scores, which take a while with many templates; chosen."""
+
+SHOWN_SCORES = 2
+"""Maximum number of scores beside the bar; chosen."""
+
+
+MIN_WHOLE_RATE = 100.0
+"""Rates from here on have no decimals; chosen."""
 
 
 class Source(Protocol):
-    """A source of which `consumed` of `size` is read; `size` is None if unknown."""
+    """A source of bytes, of which `consumed` are read; `size` is None if unknown."""
 
     @property
     def size(self) -> int | None: ...
@@ -35,48 +47,174 @@ class Source(Protocol):
     def consumed(self) -> int: ...
 
 
+class Countdown(Protocol):
+    """A known number of results, `size`, of which `consumed` are complete."""
+
+    @property
+    def size(self) -> int: ...
+
+    @property
+    def consumed(self) -> int: ...
+
+
 class Bar(Progress):
-    """Reads the position of its sources when drawn, since not every line gives a result."""
+    """Shows the share that is done, results, their rate, and the time left.
+
+    A second line has the errors, the dollars spent and the scores so far, as far as they are known.
+    """
 
     def __init__(
         self,
         sources: Sequence[Source],
-        usage: JudgeUsage | None,
-        aggregates: RunningAggregates | None,
+        *,
+        countdown: Countdown | None = None,
+        usage: JudgeUsage | None = None,
+        aggregates: RunningAggregates | None = None,
+        in_flight: Callable[[], int] = lambda: 0,
     ) -> None:
-        self._sources, self._usage, self._aggregates = sources, usage, aggregates
-        self._score, self._scored, self._results, self._start = "", 0.0, 0, monotonic()
-        text = TextColumn("{task.fields[results]} results, {task.fields[pace]}, time left")
-        columns = (BarColumn(), TaskProgressColumn(), text, TimeRemainingColumn())
-        super().__init__(*columns, console=_Console(stderr=True), transient=True)
-        sizes = [source.size for source in sources]
-        self.add_task("", total=None if None in sizes else sum(size or 0 for size in sizes))
+        """Prepare a bar.
+
+        Args:
+            sources: the files that are read. How many results they will give is estimated.
+            countdown: the results that the run will give, if their number is known.
+            usage: the usage of the judge, for the dollars spent and for pauses.
+            aggregates: those of the results so far, for errors and scores.
+            in_flight: returns how many results are begun and not complete.
+        """
+        self._sources = sources
+        self._countdown = countdown
+        self._usage = usage
+        self._aggregates = aggregates
+        self._in_flight = in_flight
+
+        self._results = 0
+        self._errors_and_scores = Text()
+        self._next_look = 0.0
+        self._start = monotonic()
+
+        super().__init__(
+            BarColumn(bar_width=None),
+            TaskProgressColumn(),
+            TextColumn("{task.fields[results]}"),
+            _TimeLeftColumn(compact=True),
+            console=_ConsoleWithCursor(stderr=True),
+            transient=True,
+            expand=True,
+        )
+        self.add_task("", total=None, results="")
 
     def count(self) -> None:
-        """Count a result. Reads the score here, since another thread draws."""
+        """Count a result."""
         self._results += 1
-        if self._aggregates is not None and monotonic() - self._scored >= SCORE_SECONDS:
-            micro = self._aggregates.snapshot()["micro"]
-            means = (
-                f", {name} {mean_of_questions(micro[name]):.3f}" for name in SCORES if name in micro
-            )
-            self._score, self._scored = next(means, ""), monotonic()
+        # Errors and scores are read here, since another thread draws.
+        if self._aggregates is not None and monotonic() >= self._next_look:
+            self._errors_and_scores = _errors_and_scores(self._aggregates)
+            self._next_look = monotonic() + SCORE_SECONDS
 
     def get_renderables(self) -> Iterable[RenderableType]:
-        """Return the bar, which is drawn ten times a second."""
-        pace = f"{self._results / max(monotonic() - self._start, 0.1):.1f}/s"
-        if self._usage is not None and self._usage.spent is not None:
-            pace += f", {dollars(self._usage.spent)}"
-        if self._usage is not None and self._usage.paused_sec > MIN_PAUSE:
-            end = datetime.now() + timedelta(seconds=self._usage.paused_sec)
-            pace += f", paused by the judge until {end:%H:%M:%S}"
+        """Return the lines of the bar; rich calls this ten times a second."""
+        for task in self.tasks:  # There is none while rich starts.
+            results = self._results_in_words()
+            share = self._share_done()
+            if share is None:
+                self.update(task.id, results=results)
+            else:
+                self.update(task.id, total=1.0, completed=share, results=results)
+        yield self.make_tasks_table(self.tasks)
+        yield self._second_line()
+
+    def _done(self) -> int:
+        """Return how many results are complete, with those that a journal restored."""
+        if self._countdown is not None:
+            return self._countdown.consumed
+        return self._results
+
+    def _total(self) -> float | None:
+        """Return how many results the run will give; None if that is unknown.
+
+        Of files, it is estimated: the results that were begun came from the bytes read so far.
+        """
+        if self._countdown is not None:
+            return self._countdown.size
+        sizes = [source.size for source in self._sources]
         consumed = sum(source.consumed for source in self._sources)
-        for task in self.task_ids:  # There is none before the first.
-            self.update(task, completed=consumed, results=self._results, pace=pace + self._score)
-        return super().get_renderables()
+        begun = self._results + self._in_flight()
+        if None in sizes or not consumed or not begun:
+            return None
+        return begun * sum(size or 0 for size in sizes) / consumed
+
+    def _share_done(self) -> float | None:
+        """Return the share of results that are complete, from 0 to 1; None if it is unknown.
+
+        A file may be read long before the judge is done with it, so bytes alone do not tell.
+        """
+        total = self._total()
+        if not total:
+            return None
+        return min(1.0, self._done() / total)
+
+    def _results_in_words(self) -> str:
+        """Return the results so far, of how many, and their rate: "70 of about 200  2.5/s"."""
+        count = f"{self._done():,}"
+        total = self._total()
+        if total is None:
+            count += " results"
+        elif self._is_total_known():
+            count += f" of {total:,.0f}"
+        else:
+            # Two digits: more would claim more than an estimate knows.
+            count += f" of about {float(f'{total:.1e}'):,.0f}"
+
+        seconds = max(monotonic() - self._start, 0.1)
+        rate = self._results / seconds
+        digits = 0 if rate >= MIN_WHOLE_RATE else 1
+        return f"{count}  {rate:,.{digits}f}/s"
+
+    def _is_total_known(self) -> bool:
+        """Return whether the number of results is known, not estimated: all input is read."""
+        if self._countdown is not None:
+            return True
+        return all(source.consumed == source.size for source in self._sources)
+
+    def _second_line(self) -> Text:
+        """Return the errors, the cost and the scores so far, and a pause of the judge."""
+        parts = []
+        if self._errors_and_scores:
+            parts.append(self._errors_and_scores)
+        if self._usage is not None and self._usage.spent is not None:
+            parts.append(Text(f"{dollars(self._usage.spent)} spent"))
+        if self._usage is not None and self._usage.paused_sec > MIN_PAUSE_SECONDS:
+            end = datetime.now() + timedelta(seconds=self._usage.paused_sec)
+            parts.append(Text(f"paused by the judge until {end:%H:%M:%S}", "yellow"))
+        return Text("  ").join(parts)
 
 
-class _Console(Console):
+def _errors_and_scores(aggregates: RunningAggregates) -> Text:
+    """Return the number of errors and the means of the first scores that have values."""
+    all_results = aggregates.snapshot()["micro"]
+    errors = all_results["number_of_error_samples"]
+    style = "red" if errors else ""
+    parts = [Text("1 error" if errors == 1 else f"{errors:,} errors", style)]
+    for name in SCORES:
+        if name in all_results and len(parts) <= SHOWN_SCORES:
+            parts.append(Text(f"{name} {mean_of_questions(all_results[name]):.3f}"))
+    return Text("  ").join(parts)
+
+
+class _TimeLeftColumn(TimeRemainingColumn):
+    """The time left, such as "02:05 left"; empty if the number of results is unknown."""
+
+    def render(self, task: Task) -> Text:
+        """Return the text for a task."""
+        time = super().render(task)
+        if time:
+            time.append(" left")
+        return time
+
+
+class _ConsoleWithCursor(Console):
+    """A console that never hides the cursor."""
+
     def show_cursor(self, show: bool = True) -> bool:  # noqa: ARG002
         """Leave the cursor: if the process is killed, a hidden cursor stays hidden."""
         return False

@@ -23,7 +23,7 @@ from graphrag_eval_async.text import one_line, tell
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
 
-    from graphrag_eval_async.cli.bar import Source
+    from graphrag_eval_async.cli.bar import Countdown, Source
     from graphrag_eval_async.cli.command_table import Given
     from graphrag_eval_async.cli.exits import Interrupts
     from graphrag_eval_async.inference.running import RunningAggregates
@@ -91,20 +91,30 @@ def collecting(
 def progress(
     *sources: Source,
     shown: bool = True,
+    countdown: Countdown | None = None,
     usage: JudgeUsage | None = None,
     aggregates: RunningAggregates | None = None,
+    in_flight: Callable[[], int] = lambda: 0,
 ) -> Iterator[Callable[[], None]]:
     """Show a bar on stderr while the context is open; call the yielded function for each result.
 
-    With the usage of a judge whose prices are known, the bar shows the dollars spent, and with
-    aggregates the mean so far of the first score that has values.
+    Without a terminal, nothing is shown.
+
+    Args:
+        sources: the files that are read.
+        shown: whether a bar may be shown.
+        countdown: the results that the run will give, if their number is known.
+        usage: the usage of the judge; with known prices, the bar shows the dollars spent.
+        aggregates: those of the results so far, for their errors and scores.
+        in_flight: returns how many results are begun and not complete.
     """
     if not shown or sys.stderr is None or not sys.stderr.isatty():
         yield lambda: None
         return
     from graphrag_eval_async.cli.bar import Bar
 
-    with Bar(sources, usage, aggregates) as bar:
+    bar = Bar(sources, countdown=countdown, usage=usage, aggregates=aggregates, in_flight=in_flight)
+    with bar:
         yield bar.count
 
 

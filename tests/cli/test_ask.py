@@ -14,6 +14,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from tests.cli.beside import terminal_output
 from tests.cli.judged import config, serving
 from tests.cli.support import response, run
 from tests.support.cases import each
@@ -266,3 +267,13 @@ def test_mistakes(
     arguments = arguments.replace("body.json", folder.write("body.json", b"{question}"))
     assert run("ask", folder.reference, *arguments.split()) == 2
     assert told in capfd.readouterr().err
+
+
+def test_a_terminal_shows_how_many_questions_are_answered(
+    folder: Folder, agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    options = ["-o", folder.file("results.jsonl"), "--repeats", "2"]
+    code, shown = terminal_output("ask", folder.reference, agent.url, *options)
+    assert code == 0
+    assert "6 of 6 " in re.sub(r"\x1b\[[\d;]*m", "", shown)

@@ -5,13 +5,15 @@ terminal.
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
+import pytest
 
 from tests.cli.beside import terminal_output
 from tests.cli.support import (
@@ -28,9 +30,7 @@ from tests.cli.support import (
     until,
 )
 
-if TYPE_CHECKING:
-    import pytest
-
+COLOURS = re.compile(r"\x1b\[[\d;]*m")
 SUMMARY = "results: {}, rejected lines: {}, questions without a response: {} of 3"
 
 
@@ -166,6 +166,44 @@ def test_a_terminal_has_a_bar_but_not_between_results(
     # Without -o, there is only the page.
     code, shown = terminal_output(*command)
     assert (code, "all results" in shown, '"question_id"' in shown) == (0, True, False)
-    assert "1 results" in shown
     assert "steps_score 1.000" in shown
     assert "\x1b[?25l" not in shown  # Which hides the cursor, for ever if the process is killed.
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        pytest.param([response("q1"), response("q2")], "2 of 2 ", id="done of all"),
+        pytest.param([response("q1")], "100%", id="share"),
+        pytest.param([response("q1")], "00:00 left", id="time left"),
+        pytest.param([response("q1")], "/s", id="rate"),
+        pytest.param([response("q1")], "0 errors", id="no errors"),
+        pytest.param([{"question_id": "q1", "error": "down"}], "1 error", id="an error"),
+        pytest.param([response("q1"), b"{"], "1 of 1 ", id="a rejected line is no result"),
+    ],
+)
+def test_the_bar_says_how_far_the_run_is(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch, lines: list[Any], expected: str
+) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    _, shown = terminal_output("evaluate", folder.reference, folder.lines(*lines))
+    bar, _, _ = COLOURS.sub("", shown).partition("all results")
+    assert expected in bar
+
+
+def test_the_bar_of_a_pipe_has_no_share(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    reader, writer = os.pipe()
+    os.write(writer, to_jsonl([response("q1"), response("q2")]))
+    os.close(writer)
+    saved = os.dup(0)
+    os.dup2(reader, 0)
+    try:
+        code, shown = terminal_output("evaluate", folder.reference, "-")
+    finally:
+        os.dup2(saved, 0)
+        os.close(saved)
+        os.close(reader)
+    assert code == 0
+    assert "2 results  " in COLOURS.sub("", shown)
+    assert " left" not in shown

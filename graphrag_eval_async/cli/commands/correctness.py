@@ -93,7 +93,7 @@ def run(given: Given, interrupts: Interrupts) -> Exit:
             position.consumed = len(cells)
 
     stream.tell_restored(add)
-    with progress(position, usage=stream.usage) as advance:
+    with progress(countdown=position, usage=stream.usage) as advance:
 
         async def judge() -> None:
             async with stream:

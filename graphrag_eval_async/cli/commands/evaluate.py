@@ -185,9 +185,15 @@ def evaluate_here(
     with open_results(given, writer, interrupts) as lines, exporting(given, lines, *add) as send:
         usage = stream.usage if judge_of(config) else None
         shown = _shows_progress(given)
-        with progress(
-            asked or source, shown=shown, usage=usage, aggregates=stream.aggregates
-        ) as advance:
+        bar = progress(
+            *([] if asked is not None else [source]),
+            shown=shown,
+            countdown=asked,
+            usage=usage,
+            aggregates=stream.aggregates,
+            in_flight=lambda: stream.in_flight,
+        )
+        with bar as advance:
             work = _write_results(results, send, advance, problems)
             ending = run_to_end(work, interrupts, drain=stopping(given, stream, stream.stop))
     told = problems.lines()
@@ -229,16 +235,28 @@ class _Problems:
 
 
 class Asked:
-    """Counts answers to `size` questions; `error` is the first error of the agent."""
+    """Counts the answers of an agent that is asked questions.
+
+    Attributes:
+        size: number of answers that the run will have.
+        consumed: number of answers that are evaluated.
+        answered: number of answers that are no error, with those whose judging is pending.
+        error: the first error of the agent, in one line; empty without one.
+    """
 
     def __init__(self, size: int) -> None:
-        self.size, self.consumed, self.answered, self.error = size, 0, 0, ""
+        self.size = size
+        self.consumed = 0
+        self.answered = 0
+        self.error = ""
 
     def add(self, result: Mapping[str, Any]) -> None:
         """Count a result."""
-        self.consumed += "pending" not in result
-        self.answered += "error" not in result
-        if "error" in result and not self.error:
+        if "pending" not in result:
+            self.consumed += 1
+        if "error" not in result:
+            self.answered += 1
+        elif not self.error:
             self.error = one_line(f"first error of the agent: {result['error']}")
 
 
