@@ -146,7 +146,14 @@ class Aggregates:
         Call this before adding results, and do not merge aggregates with other conditions.
         """
         self._right_conditions = tuple(conditions)
-        self._tags = TagGroups(self._right_conditions)
+        self._tags = TagGroups(self._right_conditions, self._tags.first_keys)
+
+    def _count_tags_first(self, keys: Iterable[str]) -> None:
+        """Count the tags of these keys before others, if there are more tags than are counted.
+
+        Call this before adding or merging results.
+        """
+        self._tags.first_keys = frozenset(keys)
 
     def _step_names(self) -> dict[str, tuple[list[str], Collection[str]]]:
         """Return, for each template, the names of the agent's steps and the ids of its questions.
@@ -504,7 +511,8 @@ class Aggregates:
             these aggregates; `other` does not change.
 
         Raises:
-            UsageError: one of the two has a window.
+            UsageError: one of the two has a window; or both lack tags, and other keys of tags came
+                first.
         """
         if self._sliding or other._sliding:
             raise UsageError("window: aggregates with a window cannot be merged")
@@ -598,7 +606,7 @@ class Aggregates:
         if changes.must_recount:
             self._groups = {}
             self._micro = {}
-            self._tags = TagGroups(self._right_conditions)
+            self._tags = TagGroups(self._right_conditions, self._tags.first_keys)
         for result in changes.results_to_count:
             batch = self._waiting.setdefault(result.traits, Batch())
             batch.add(numbers=result.numbers, question_id=result.question_id, sample=result.sample)

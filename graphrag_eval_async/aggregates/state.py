@@ -189,10 +189,14 @@ class StoredTaggedAggregates(StoredAggregates):
     Attributes:
         tags: the results with each tag.
         tags_are_cut: whether there were more tags than are counted.
+        first_tag_keys: the keys that a user named, whose tags were dropped last.
+        cut_tag_keys: the keys in `tags` that lack some values.
     """
 
     tags: list[tuple[tuple[bytes, bytes], StoredGroup]] = []
     tags_are_cut: bool = False
+    first_tag_keys: tuple[bytes, ...] = ()
+    cut_tag_keys: tuple[bytes, ...] = ()
 
 
 def dump(contents: Contents) -> bytes:
@@ -220,7 +224,11 @@ def dump(contents: Contents) -> bytes:
             for (key, value), group in sorted(contents.tags.groups.items())
         ]
         stored = StoredTaggedAggregates(
-            **msgspec.structs.asdict(stored), tags=tags, tags_are_cut=contents.tags.has_dropped_tags
+            **msgspec.structs.asdict(stored),
+            tags=tags,
+            tags_are_cut=contents.tags.has_dropped_tags,
+            first_tag_keys=_encode_all(sorted(contents.tags.first_keys)),
+            cut_tag_keys=_encode_all(sorted(contents.tags.cut_keys)),
         )
     body = msgspec.msgpack.encode(stored)
     return _HEADER.pack(_MAGIC, _VERSION, zlib.crc32(body)) + body
@@ -284,6 +292,8 @@ def _restore(stored: StoredTaggedAggregates) -> Contents:
         tag = _decode(key), _decode(value)
         contents.tags.groups[tag] = _restore_group(group, expected=(), micro=None)
     contents.tags.has_dropped_tags = stored.tags_are_cut
+    contents.tags.first_keys = frozenset(_decode_all(stored.first_tag_keys))
+    contents.tags.cut_keys = set(_decode_all(stored.cut_tag_keys))
     for names, results in stored.pending:
         result_key = ResultKey(*_decode_all(names))
         contents.pending.results[result_key] = [_decode_all(metrics) for metrics in results]

@@ -100,38 +100,42 @@ def tag_position(tag: Tag) -> tuple[str, float, str]:
     return key, min(inf, number), value
 
 
-def counted_tags(tags: Collection[Tag], *, has_dropped_tags: bool = False) -> list[Tag]:
+def counted_tags(
+    tags: Collection[Tag], *, first_keys: Collection[str] = (), has_dropped_tags: bool = False
+) -> list[Tag]:
     """Return the tags by which results are grouped, sorted.
 
     These are all tags, unless they exceed `MOST_KEYS` or `MOST_VALUES`. Then only the first keys
-    count, and of each key the same number of first values.
+    count, and of each key the same number of first values. The keys that a user names come first,
+    with as many values as if there were no others. Then come keys with values, and then tags that
+    consist of a name only: a set of questions may have many of these.
 
     Args:
         tags: the tags of all results.
+        first_keys: the keys that a user names.
         has_dropped_tags: whether some tags were dropped before. Then the limit of values for each
             key applies however few tags there are. So a dropped tag never returns, and the order of
             results does not matter.
     """
     ordered = sorted(tags, key=tag_position)
-    tags_by_key: dict[str, list[Tag]] = {}
+    # A key may have the value `TRUE` and others. Its place must not depend on which come first, so
+    # the tag that is a name only counts as a key of its own.
+    tags_by_rank: dict[tuple[bool, bool, str], list[Tag]] = {}
     for key, value in ordered:
-        tags_by_key.setdefault(key, []).append((key, value))
-    is_within_limits = len(tags) <= MOST_VALUES and len(tags_by_key) <= MOST_KEYS
+        is_named = key in first_keys
+        is_name_only = value == TRUE and not is_named
+        tags_by_rank.setdefault((not is_named, is_name_only, key), []).append((key, value))
+    is_within_limits = len(tags) <= MOST_VALUES and len(tags_by_rank) <= MOST_KEYS
     if is_within_limits and not has_dropped_tags:
         return ordered
 
-    counted: list[Tag] = []
-    counted_keys = list(tags_by_key)[:MOST_KEYS]
-    for key in counted_keys:
-        values_per_key = MOST_VALUES // len(counted_keys)
-        counted += tags_by_key[key][:values_per_key]
-    return counted
-
-
-def uncounted_tags(tags: set[Tag]) -> list[str]:
-    """Return a list with a warning if some tags exceed the limits; otherwise an empty list."""
-    uncounted = sorted(tags.difference(counted_tags(tags)), key=tag_position)
-    if not uncounted:
-        return []
-    first = tag_name(uncounted[0])
-    return [f"tags: {LIMIT_IN_WORDS}; {len(uncounted)} are left out, the first is {first!r}"]
+    counted: set[Tag] = set()
+    counted_ranks = sorted(tags_by_rank)[:MOST_KEYS]
+    number_of_named_keys = sum(not is_unnamed for is_unnamed, _, _ in counted_ranks)
+    for rank in counted_ranks:
+        is_unnamed, _, _ = rank
+        values_per_key = MOST_VALUES // len(counted_ranks)
+        if not is_unnamed:
+            values_per_key = MOST_VALUES // number_of_named_keys
+        counted.update(tags_by_rank[rank][:values_per_key])
+    return [tag for tag in ordered if tag in counted]

@@ -44,11 +44,20 @@ def check_gates(given: Given, reference: Reference, config: Config | None) -> No
             _check_condition("--gate", gate, templates, config)
 
 
+def named_tag_keys(given: Given) -> set[str]:
+    """Return the keys of tags that gates and --by name, whose results are always grouped."""
+    keys = {gate.tag[0] for gate in given.gate if gate.tag is not None}
+    by = getattr(given, "by", None)
+    if by is not None and by != ALL_TAGS:
+        keys.add(by)
+    return keys
+
+
 def check_tags(given: Given, tags: set[Tag], *, are_cut: bool = False) -> None:
     """Raise a `UsageError` if a gate or --by names a tag that is not in `tags`, or not counted."""
     wanted = [("--gate", tag_name(gate.tag)) for gate in given.gate if gate.tag is not None]
     wanted += [("--by", by)] if (by := getattr(given, "by", None)) is not None else []
-    known = counted_tags(tags) if wanted else []
+    known = counted_tags(tags, first_keys=named_tag_keys(given)) if wanted else []
     for option, name in wanted:
         names = (
             [*map(tag_name, known)]

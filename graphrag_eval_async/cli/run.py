@@ -12,6 +12,7 @@ import orjson
 from graphrag_eval_async.catalogue.outcomes import CAUSED_BY_AGENT, TEXT
 from graphrag_eval_async.cli.command_table import refuse
 from graphrag_eval_async.cli.files import check_distinct, open_lines
+from graphrag_eval_async.cli.gates import named_tag_keys
 from graphrag_eval_async.cli.judges import (
     judge_config,
     judging,
@@ -139,11 +140,13 @@ def make_stream(
 ) -> tuple[EvaluationStream, RejectWriter]:
     """A stream, and what writes its rejects once `open_results` has opened their file."""
     writer = RejectWriter()
+    aggregates = RunningAggregates()
+    aggregates._count_tags_first(named_tag_keys(given))
     stream = make(
         reference,
         source,
         config=config,
-        aggregates=RunningAggregates(),
+        aggregates=aggregates,
         on_reject=writer if given.rejects and not given.resume else "collect",
         journal=_journal(given) if given.resume else None,
         dedupe=given.dedupe,

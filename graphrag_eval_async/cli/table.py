@@ -87,7 +87,7 @@ def render_means(snapshot: Mapping[str, Any], stream: TextIO, by: str | None = N
         draw(tables, stream),
         *_captions({metric: snapshot["micro"][metric] for metric in shown}),
     ]
-    lines += folded([note]) if by is not None and (note := cut_note(snapshot)) else []
+    lines += folded([note]) if by is not None and (note := cut_note(snapshot, by)) else []
     if repeats := repeats_rows(snapshot["micro"]):
         table = table_of(["samples", "pass@k", "pass^k", "questions"], repeats, _width(stream))
         lines += ["", draw([table], stream)]

@@ -66,12 +66,20 @@ def means_of(group: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     }
 
 
-def cut_note(snapshot: Mapping[str, Any]) -> str:
+def cut_note(snapshot: Mapping[str, Any], by: str | None = None) -> str:
     """Return a note that some tags are not shown, to stand below a table of tags.
 
     It is empty if all tags are shown.
+
+    Args:
+        snapshot: a snapshot of aggregates.
+        by: the key of the tags in the table; None or `ALL_TAGS` for all keys.
     """
-    if not snapshot.get("tags_are_cut"):
+    if by in (None, ALL_TAGS):
+        is_cut = snapshot.get("tags_are_cut", False)
+    else:
+        is_cut = by in snapshot.get("cut_tag_keys", ())
+    if not is_cut:
         return ""
     return f"Other tags are not shown: {LIMIT_IN_WORDS}."
 

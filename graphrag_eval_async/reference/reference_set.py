@@ -7,7 +7,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from graphrag_eval_async.catalogue.tags import uncounted_tags
 from graphrag_eval_async.errors import ReferenceDataError
 from graphrag_eval_async.records.question import AnyQuestion
 from graphrag_eval_async.reference.contents import Contents, names_in_last_group
@@ -146,8 +145,6 @@ class Reference:
             raise ReferenceDataError(contents.problems, source)
 
         contents.doubts += idle_comparators(contents.comparators, contents.step_names)
-        different_tags = {tag for tags in contents.tags for tag in tags}
-        contents.doubts += uncounted_tags(different_tags)
         # The attributes are set from the contents, as they are after unpickling.
         self.__setstate__(contents)
 

@@ -142,6 +142,7 @@ AggregatesShape = shape(
         "by key and value",
     ),
     key("tags_are_cut", bool | None, "whether per_tag lacks tags beyond the limits"),
+    key("cut_tag_keys", list[str] | None, "the keys in per_tag that lack values"),
     ("micro", Group),
     ("macro", shape("Macro", "Means over templates.", *_METRICS)),
     key("agreement", dict[str, dict[str, Any]] | None, "how far several judges agree on a metric"),

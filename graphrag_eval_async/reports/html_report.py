@@ -115,7 +115,7 @@ def html_report(
         "overall": _group(micro),
         "templates": {name: _group(group) for name, group in snapshot["per_template"].items()},
         "tags": {name: _group(group) for name, group in tags_of(snapshot, by).items()},
-        "tags_note": cut_note(snapshot),
+        "tags_note": cut_note(snapshot, by),
         "unscored": "" if state["judge"] else unscored(micro),
         "agreement": snapshot.get("agreement"),
     }

@@ -128,7 +128,11 @@ def _sections(summary: Summary) -> Iterator[Section]:
         yield Section(["### As benchmarks publish it", ""], [f"- {line}" for line in published])
     yield from _groups(summary, "Templates", "template", summary.snapshot["per_template"])
     yield from _groups(
-        summary, "Tags", "tag", tags_of(summary.snapshot, summary.by), cut_note(summary.snapshot)
+        summary,
+        "Tags",
+        "tag",
+        tags_of(summary.snapshot, summary.by),
+        cut_note(summary.snapshot, summary.by),
     )
     yield from _questions(summary)
     failures = failure_counts(summary.snapshot["micro"]).items()

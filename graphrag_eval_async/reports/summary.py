@@ -26,7 +26,7 @@ from graphrag_eval_async.steps.failure import NO_FAILURE
 from graphrag_eval_async.text import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from graphrag_eval_async.aggregates.questions import QuestionScore
     from graphrag_eval_async.inference.running import Interval
@@ -282,6 +282,7 @@ class Reading:
         compares: bool = False,
         primary: Collection[str] | None = None,
         non_inferior: Mapping[str, float] | None = None,
+        first_tag_keys: Iterable[str] = (),
     ) -> None:
         self._reference, self._names = reference, StepNames()
         self._conditions = conditions
@@ -290,6 +291,7 @@ class Reading:
             RunningComparison(primary=primary, non_inferior=non_inferior) if compares else None
         )
         self._aggregates._set_right_conditions(conditions or RIGHT_CONDITIONS)
+        self._aggregates._count_tags_first(first_tag_keys)
         self._questions = Questions(conditions)
         self._not_run: str | None = None
         if reference is not None:

@@ -30,7 +30,7 @@ from graphrag_eval_async.stream.counts import warn_or_log
 from graphrag_eval_async.threads import write_in_thread
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
     from pathlib import Path
 
     from graphrag_eval_async.evaluator import Evaluator, EvaluatorOptions
@@ -88,6 +88,7 @@ class ShardedRun:
         max_in_flight: int,
         on_reject: OnReject,
         is_part: bool = False,
+        first_tag_keys: Iterable[str] = (),
     ) -> None:
         """Prepare a run.
 
@@ -99,6 +100,8 @@ class ShardedRun:
             max_in_flight: how many responses a worker may have in progress.
             on_reject: as in `evaluate_stream`.
             is_part: whether other runs evaluate the rest of the responses.
+            first_tag_keys: keys of tags by which results are grouped before others, if there are
+                more tags than are counted.
 
         Raises:
             JournalLocked: another run uses `shards_path`.
@@ -116,6 +119,7 @@ class ShardedRun:
             folder=self.folder,
             max_in_flight=max_in_flight,
             is_part=is_part,
+            first_tag_keys=first_tag_keys,
         )
         self._on_reject = on_reject
         self._send: Send | None = None
@@ -123,6 +127,7 @@ class ShardedRun:
         self.aggregates = RunningAggregates(
             templates=self.job.reference.templates, steps=self.job.reference.step_names
         )
+        self.aggregates._count_tags_first(self.job.first_tag_keys)
         self.rejects = Rejects()
         self.samples: dict[str, int] = {}
         self.usage = JudgeUsage(FREE)

@@ -103,6 +103,7 @@ class Job:
         max_in_flight: how many responses a worker may have in progress.
         is_part: whether other runs evaluate the rest of the responses, so that results have no
             `sample`.
+        first_tag_keys: keys of tags by which results are grouped before others.
     """
 
     reference: Reference
@@ -112,6 +113,7 @@ class Job:
     folder: str
     max_in_flight: int
     is_part: bool
+    first_tag_keys: frozenset[str] = frozenset()
 
 
 def make_job(
@@ -122,6 +124,7 @@ def make_job(
     folder: str,
     max_in_flight: int,
     is_part: bool = False,
+    first_tag_keys: Iterable[str] = (),
 ) -> Job:
     """Return the job of several workers, which together keep to the limits of the configuration.
 
@@ -144,6 +147,7 @@ def make_job(
         folder=folder,
         max_in_flight=max_in_flight,
         is_part=is_part,
+        first_tag_keys=frozenset(first_tag_keys),
     )
 
 
@@ -239,10 +243,12 @@ class ShardWorker:
             def keep_reject(reject: Reject) -> None:
                 rejects.write(msgspec.json.encode(reject) + b"\n")
 
+            aggregates = RunningAggregates()
+            aggregates._count_tags_first(self._job.first_tag_keys)
             options = StreamOptions(
                 ordered=True,
                 max_in_flight=self._job.max_in_flight,
-                aggregates=RunningAggregates(),
+                aggregates=aggregates,
                 on_reject=keep_reject,
             )
             async with EvaluationStream(evaluator, responses, options) as stream:

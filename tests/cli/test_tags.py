@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import shutil
+from pathlib import Path
+from typing import Any
 
 import orjson
 import pytest
 
 from tests.cli.support import REFERENCE, Folder, response, run
 from tests.support.cases import each
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 TAGGED: list[dict[str, Any]] = [
     {**REFERENCE[0], "tags": {"hops": 1}},
@@ -146,10 +145,102 @@ def test_tags_beyond_the_limits_are_said_to_be_cut(
     ]
     output, page = folder.lines(*results), folder.file("p.html")
     note = "Other tags are not shown: results are grouped by at most 20 keys and 200 values."
-    assert run("aggregate", output, "--by", "hops", "--gate", "steps_score[hops=1] >= 1") == 0
-    assert note in " ".join(capsys.readouterr().out.split())
-    assert run("report", output, "-o", page, "--markdown", "-", "--by", "hops") == 0
-    assert note in capsys.readouterr().out
-    assert note in (folder.path / "p.html").read_text()
-    assert run("aggregate", output, "--gate", "steps_score[author=249] >= 1") == 2
-    assert "the tag 'author=249' is unknown or cut, since" in capsys.readouterr().err
+    gate = ["--gate", "steps_score[hops=1] >= 1"]
+    # Only a table that lacks tags has the note.
+    for by, is_cut in (("hops", False), ("author", True), ("tags", True)):
+        assert run("aggregate", output, "--by", by, *gate) == 0
+        assert (note in " ".join(capsys.readouterr().out.split())) == is_cut
+        assert run("report", output, "-o", page, "--markdown", "-", "--by", by) == 0
+        assert (note in capsys.readouterr().out) == is_cut
+        assert (note in (folder.path / "p.html").read_text()) == is_cut
+    assert run("aggregate", output, "--gate", "steps_score[author=999] >= 1") == 2
+    assert "the tag 'author=999' is unknown or cut, since" in capsys.readouterr().err
+
+
+def many_tags(number: int, value: Any) -> dict[str, Any]:
+    """Tags with 30 keys that come before `language` and `zone` in the alphabet."""
+    features = {f"FEATURE_{feature}": value for feature in range(30)}
+    return {**features, "language": "de" if number % 2 else "en", "zone": number}
+
+
+QUESTIONS = 6
+ALL_LANGUAGES = ["language=de", "language=en"]
+ALL_ZONES = [f"zone={number}" for number in range(QUESTIONS)]
+
+
+def write_many(folder: Folder, value: Any) -> list[str]:
+    """Write a reference set whose questions have too many tags, and responses to it."""
+    question = REFERENCE[0]["questions"][0]
+    ids = [f"n{number}" for number in range(QUESTIONS)]
+    questions = [
+        {**question, "id": question_id, "tags": many_tags(number, value)}
+        for number, question_id in enumerate(ids)
+    ]
+    path = folder.path / "many.json"
+    path.write_bytes(orjson.dumps([{**REFERENCE[0], "questions": questions}]))
+    return [str(path), folder.lines(*map(response, ids), name="many")]
+
+
+def tags_in(table: str) -> list[str]:
+    """The tags with values in a table on a terminal."""
+    names = [line.split()[0] for line in table.splitlines() if line.strip()]
+    return [name for name in names if name.startswith(("language=", "zone="))]
+
+
+@pytest.mark.parametrize("value", [True, "x"], ids=["names", "values"])
+@pytest.mark.parametrize("options", [[], ["--jobs", "2"]], ids=["one process", "two processes"])
+def test_keys_of_by_and_gates_come_first(
+    folder: Folder, options: list[str], value: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    many = write_many(folder, value)
+    output, kept = folder.file("many.jsonl"), folder.file("many.aggregates")
+    by = ["--by", "language", "--gate", "steps_score[zone=3] <= 1"]
+    assert run("evaluate", *many, "-o", output, "--aggregates", kept, *by, *options) == 0
+    shown = capsys.readouterr()
+    assert tags_in(shown.out) == ALL_LANGUAGES
+    assert "not shown" not in shown.out
+    assert "tags" not in shown.err
+
+    # Of results, of several files of them, of aggregates that are kept, and of both.
+    copies = [shutil.copy(path, folder.file(f"copy-{Path(path).name}")) for path in (output, kept)]
+    for files in ([output], [output, copies[0]], [kept], [kept, copies[1]], [kept, copies[0]]):
+        assert run("aggregate", *files, *by) == 0
+        shown = capsys.readouterr()
+        assert tags_in(shown.out) == ALL_LANGUAGES
+        assert "not shown" not in shown.out
+    assert run("report", output, "-o", folder.file("p.html"), "--markdown", "-", *by) == 0
+    table = capsys.readouterr().out.partition("### Tags")[2].partition("###")[0]
+    assert [row.split("`")[1] for row in table.splitlines()[4:] if row] == ALL_LANGUAGES
+    assert run("compare", output, output, "--by", "language") == 0
+
+
+def test_keys_with_values_come_before_names(
+    folder: Folder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output, kept = folder.file("many.jsonl"), folder.file("many.aggregates")
+    many = write_many(folder, True)
+    assert run("evaluate", *many, "-o", output, "--aggregates", kept) == 0
+    capsys.readouterr()
+    for key, tags in (("language", ALL_LANGUAGES), ("zone", ALL_ZONES)):
+        assert run("aggregate", kept, "--by", key) == 0
+        assert tags_in(capsys.readouterr().out) == tags
+
+
+def test_aggregates_that_lack_different_tags_are_not_merged(
+    folder: Folder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output = folder.file("many.jsonl")
+    by_zone, by_language, plain = (
+        folder.file(f"{name}.aggregates") for name in ("zone", "language", "plain")
+    )
+    assert run("evaluate", *write_many(folder, "x"), "-o", output) == 0
+    assert run("aggregate", output, "--aggregates", by_zone, "--by", "zone") == 0
+    assert run("aggregate", output, "--aggregates", by_language, "--by", "language") == 0
+    assert run("aggregate", output, "--aggregates", plain) == 0
+    capsys.readouterr()
+    assert run("aggregate", by_zone, by_language) == 2
+    error = " ".join(capsys.readouterr().err.split())
+    assert "different keys came first: zone and language; use the same --by" in error
+    # What was dropped is not counted in part.
+    assert run("aggregate", plain, output, "--by", "zone") == 2
+    assert "the tag 'zone' is unknown or cut" in capsys.readouterr().err

@@ -94,14 +94,6 @@ def test_tags_of_a_question_take_precedence_over_those_of_its_template(tmp_path:
         assert second.tags == (("easy", "false"), ("hard", "true"), ("hops", "1"))
 
 
-def test_tags_beyond_the_limits_are_a_doubt() -> None:
-    raw = template(*(question(question_id=f"q{i}", tags={"n": i}) for i in range(203)))
-    with pytest.warns(
-        GraphragEvalWarning, match="200 values; 3 are left out, the first is 'n=200'"
-    ):
-        load_reference(raw)
-
-
 @each(
     ("raw", "problem"),
     [

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.catalogue.metrics import MISSING_RATE
 from graphrag_eval_async.cli.files import STATE, check_distinct, files_of_results, merge_aggregates
-from graphrag_eval_async.cli.gates import check_read, needs_reference, on_missing
+from graphrag_eval_async.cli.gates import check_read, named_tag_keys, needs_reference, on_missing
 from graphrag_eval_async.cli.reading import read_to_end
 from graphrag_eval_async.cli.run_summary import report
 from graphrag_eval_async.errors import UsageError
@@ -25,6 +25,7 @@ class Found:
     def __init__(self, given: Given) -> None:
         self.reference = load_reference(given.reference) if given.reference is not None else None
         self.aggregates = RunningAggregates()
+        self.aggregates._count_tags_first(named_tag_keys(given))
         if self.reference is not None:
             self.aggregates.order_templates(self.reference.templates)
             self.aggregates.expect_steps(self.reference.step_names)

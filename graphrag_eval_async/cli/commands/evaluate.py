@@ -14,7 +14,7 @@ from graphrag_eval_async.catalogue.outcomes import EXECUTION_ERROR
 from graphrag_eval_async.cli.command_table import refuse
 from graphrag_eval_async.cli.exits import run_to_end
 from graphrag_eval_async.cli.files import open_lines, write_page
-from graphrag_eval_async.cli.gates import check_gates, on_missing
+from graphrag_eval_async.cli.gates import check_gates, named_tag_keys, on_missing
 from graphrag_eval_async.cli.judges import estimates, judge_config, unlimited, without_keys
 from graphrag_eval_async.cli.reading import processes_for, progress
 from graphrag_eval_async.cli.run import (
@@ -375,6 +375,7 @@ def _run_in_processes(
         max_in_flight=given.max_in_flight,
         on_reject=writer if given.rejects else "collect",
         is_part=given.shard is not None,
+        first_tag_keys=named_tag_keys(given),
     )
     with ExitStack() as files:
         results = files.enter_context(open_lines(given.output)) if given.output else None

@@ -22,6 +22,7 @@ from graphrag_eval_async.cli.gates import (
     check_read,
     failed_and_held,
     metrics_read,
+    named_tag_keys,
     needs_reference,
 )
 from graphrag_eval_async.cli.reading import primary_of, read_to_end, results_of_questions
@@ -65,6 +66,7 @@ def run(given: Given, interrupts: Interrupts) -> Exit:
         compares=given.baseline is not None,
         primary=primary_of(given),
         non_inferior=margins_of(given),
+        first_tag_keys=named_tag_keys(given),
     )
     collected = None if given.output is None else ReportResults()  # It needs the extra `web`.
 

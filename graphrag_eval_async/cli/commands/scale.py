@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from graphrag_eval_async.cli.exits import run_to_end
 from graphrag_eval_async.cli.files import check_distinct, open_lines
-from graphrag_eval_async.cli.gates import check_gates
+from graphrag_eval_async.cli.gates import check_gates, named_tag_keys
 from graphrag_eval_async.cli.judges import judge_config
 from graphrag_eval_async.cli.reading import progress
 from graphrag_eval_async.cli.run import report_shards
@@ -49,6 +49,7 @@ def run(given: Given, interrupts: Interrupts) -> Exit:
         max_workers=given.concurrency,
         max_in_flight=given.max_in_flight,
         on_reject=writer if given.rejects else "collect",
+        first_tag_keys=named_tag_keys(given),
     )
     with ExitStack() as files:
         if given.rejects:
