@@ -24,7 +24,6 @@ from graphrag_eval_async.steps import (
     tool_calls,
     usable_names,
 )
-from graphrag_eval_async.steps.answers import QUICK_CHARACTERS, match_answer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -272,6 +271,9 @@ class Scoring(NamedTuple):
                 reason = f"{match}: the answer is blank"
                 evaluation.judged = {ANSWER_MATCH: 0.0, f"{ANSWER_MATCH}_reason": reason}
             return
+
+        # The rules for answers take long to import, and most reference sets do not match answers.
+        from graphrag_eval_async.steps.answers import QUICK_CHARACTERS, match_answer
 
         answer = response.fields["actual_answer"]
         if budget.quick and len(answer) > QUICK_CHARACTERS:

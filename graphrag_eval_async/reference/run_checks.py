@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from graphrag_eval_async.errors import ReferenceDataError
 from graphrag_eval_async.steps import is_cypher_step, needs_execution
-from graphrag_eval_async.steps.answers import check_match
 
 if TYPE_CHECKING:
     from graphrag_eval_async.records.question import Matching
@@ -56,6 +55,9 @@ def check_matches(reference: Reference, match: Matching, tolerance: float | None
     Raises:
         ReferenceDataError: answers cannot be matched. The error lists each of them.
     """
+    # The rules for answers take long to import.
+    from graphrag_eval_async.steps.answers import check_match
+
     problems = []
     for question in reference:
         if question.match is not None or question.reference_answer is None:

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 from graphrag_eval_async.errors import TraceError, UsageError, check_boolean, check_integer
 from graphrag_eval_async.records import Line, Unwritable, write_line
 from graphrag_eval_async.sources.lines import line_of
-from graphrag_eval_async.stream.http_agent import http_agent
 from graphrag_eval_async.threads import CLOSING_SECONDS, outlast, run_abandonable
 from graphrag_eval_async.traces.plain import as_json
 from graphrag_eval_async.unicode import in_utf8
@@ -103,6 +102,9 @@ class Questions:
         self._is_shuffled = is_shuffled
         self.lines = len(self._questions) * repeats
         self.retry_errors = retry_errors
+        # Most agents are functions, and the module also imports what sends requests.
+        from graphrag_eval_async.stream.http_agent import http_agent
+
         self.http_agent = agent if isinstance(agent, http_agent) else None
 
     # The lines

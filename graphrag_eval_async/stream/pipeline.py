@@ -26,7 +26,6 @@ from graphrag_eval_async.stream.agent import Questions
 from graphrag_eval_async.stream.counts import Counts, Observers
 from graphrag_eval_async.stream.intake import Intake
 from graphrag_eval_async.stream.read_ahead import ReadAhead
-from graphrag_eval_async.stream.spans import grouped
 from graphrag_eval_async.stream.until import Decision, UntilDecided
 from graphrag_eval_async.traces.grouping import LateSpans
 
@@ -405,6 +404,9 @@ def _open_responses(
     def is_never_known(_identity: bytes) -> bool:
         """Return False: without a journal, no trace was evaluated by an earlier run."""
         return False
+
+    # The readers of traces take long to import.
+    from graphrag_eval_async.stream.spans import grouped
 
     # Of other kinds of responses, such as a follower, spans may still be made.
     is_finished = isinstance(responses, str | os.PathLike | JsonlFiles | list)
