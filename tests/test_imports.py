@@ -33,7 +33,7 @@ LEVELS = [
     {"traces"},
     {"records"},
     {"catalogue"},
-    {"posix", "removed", "text", "threads"},
+    {"patterns", "posix", "removed", "text", "threads"},
     {"errors"},
     {"unicode", "version"},
 ]

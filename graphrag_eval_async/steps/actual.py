@@ -10,7 +10,7 @@ from graphrag_eval_async.catalogue.media_types import plain_type
 from graphrag_eval_async.errors import ComparisonBudgetExceeded, MalformedStep
 from graphrag_eval_async.records.outputs import is_empty
 from graphrag_eval_async.steps.budget import Budget
-from graphrag_eval_async.steps.cypher.detail import CypherOutput
+from graphrag_eval_async.steps.cypher.output import CypherOutput
 from graphrag_eval_async.steps.formats.reading import read_table, steps_to_read
 from graphrag_eval_async.steps.formats.results import results_of
 from graphrag_eval_async.steps.formats.table import Table

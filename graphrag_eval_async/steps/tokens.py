@@ -12,6 +12,8 @@ import sys
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urljoin
 
+from graphrag_eval_async.patterns import lazy_pattern
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -21,7 +23,7 @@ MAX_QUERY_CHARACTERS = 100_000
 # Quantifiers with a + after them and groups with ?> never backtrack. A broken string takes all that
 # follows, so that its end is looked for only once. A prefix is limited, since it is read again if
 # no colon follows.
-_TOKEN = re.compile(
+_TOKEN = lazy_pattern(
     r"""
     \s++ | \#[^\r\n]*+
     | (?P<iri> <(?>(?:[^<>"{}|^`\\\x00-\x20]|\\u[0-9A-Fa-f]{4}|\\U[0-9A-Fa-f]{8})*)> )
@@ -43,7 +45,7 @@ _TOKEN = re.compile(
 )
 
 _is_absolute = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*+:").match
-_CODE_POINT = re.compile(r"\\u([0-9A-Fa-f]{4})|\\U([0-9A-Fa-f]{8})")
+_CODE_POINT = lazy_pattern(r"\\u([0-9A-Fa-f]{4})|\\U([0-9A-Fa-f]{8})")
 
 FORMS = frozenset({"SELECT", "ASK", "CONSTRUCT", "DESCRIBE"})
 """The forms of queries that only read."""

@@ -10,6 +10,7 @@ import re
 from math import isclose
 from typing import TYPE_CHECKING
 
+from graphrag_eval_async.patterns import lazy_pattern
 from graphrag_eval_async.steps.answers.conclusion_words import (
     ALTERNATIVES,
     ANSWER_LABELS,
@@ -52,55 +53,55 @@ MAX_BOX_CHARACTERS = 300
 MAX_WORDS_BEFORE = 4
 """How many words may stand between the label of an answer and its number: "about the same, 5"."""
 
-_BOX = re.compile(r"\\(?:boxed|fbox)\s{0,3}\{")
-_LABEL = re.compile(
+_BOX = lazy_pattern(r"\\(?:boxed|fbox)\s{0,3}\{")
+_LABEL = lazy_pattern(
     rf"{any_of(ANSWER_LABELS)}[*_\s'\"]{{0,4}}(?:[:=\uff1a]|(?:{COPULAS})(?!\w)[ :]?)"
     rf"|{UNSPACED_ANSWER_LABELS}"
     r"|\#{4}",  # Of GSM8K, a data set of calculations with which models are trained.
     re.IGNORECASE,
 )
-_BOLD = re.compile(
+_BOLD = lazy_pattern(
     r"\*\*(?P<stars>[^*\n]{1,200})\*\*|__(?P<lines>[^_\n]{1,200})__"
     r"|<(?P<tag>b|strong|mark|u)>(?P<html>[^<\n]{1,200})</(?P=tag)>",
     re.IGNORECASE,
 )
-_STRUCK_OUT = re.compile(r"~~[^~\n]{1,200}~~|<(del|s|strike)>[^<\n]{1,200}</\1>", re.IGNORECASE)
-_UNIT = re.compile(r" ?(?:%|[^\W\d_]{1,15}(?!\w))")
-_WORD = re.compile(r"[^\W\d_]+")
-_LETTER_OR_DIGIT = re.compile(r"[^\W_]")
-_SENTENCE_END = re.compile(r"[.!?](?=\s)|[。\uff01\uff1f;\uff1b\n]|\s?[(\uff08]")
+_STRUCK_OUT = lazy_pattern(r"~~[^~\n]{1,200}~~|<(del|s|strike)>[^<\n]{1,200}</\1>", re.IGNORECASE)
+_UNIT = lazy_pattern(r" ?(?:%|[^\W\d_]{1,15}(?!\w))")
+_WORD = lazy_pattern(r"[^\W\d_]+")
+_LETTER_OR_DIGIT = lazy_pattern(r"[^\W_]")
+_SENTENCE_END = lazy_pattern(r"[.!?](?=\s)|[。\uff01\uff1f;\uff1b\n]|\s?[(\uff08]")
 
-_CONCLUDES = re.compile(
+_CONCLUDES = lazy_pattern(
     # The start of a sentence, and in Chinese of a clause.
     r"(?:^|[.!?:;](?=\s)|[。\uff01\uff1f\uff0c\n])[ \t*_#>-]{0,6}+"
     rf"(?P<signal>(?:(?:and|und|et|y|e) )?{any_of(CONCLUSIONS)}|{UNSPACED_CONCLUSIONS}"
     rf"|(?:{CORRECTIONS})[,:.\u2014-])",
     re.IGNORECASE,
 )
-_CORRECTS = re.compile(
+_CORRECTS = lazy_pattern(
     r"(?<!\w)(?:(?:no, |hmm, )?wait[,:.\u2014-]|correction:|scratch that|i mean,?"
     r"|(?:thought|guessed|assumed|believed|expected|suspected|counted|estimated|said)(?!\w)"
     r"[^.\n]{0,80}?(?<!\w)but(?!\w)"
     r"|but[^.,\n]{0,30} actually(?!\w))",
     re.IGNORECASE,
 )
-_CONCLUDES_INSIDE = re.compile(
+_CONCLUDES_INSIDE = lazy_pattern(
     rf"[,;:(\u2013\u2014-] ?(?:(?:and|und|et|y|e) )?{any_of(INNER_CONCLUSIONS)},?"
     rf"(?: (?:{BEFORE_CONCLUDED})(?!\w)){{0,3}}(?P<marks>[ *_$€£:]{{1,6}})",
     re.IGNORECASE,
 )
-_TOTAL = re.compile(f"{any_of(TOTALS)}|{UNSPACED_TOTALS}", re.IGNORECASE)
+_TOTAL = lazy_pattern(f"{any_of(TOTALS)}|{UNSPACED_TOTALS}", re.IGNORECASE)
 _OPERATOR = r"(?:[-+*/\u00d7\u00f7·\u2212\u2013]|\\times|\\cdot|plus|minus)"
-_EQUATION = re.compile(
+_EQUATION = lazy_pattern(
     r"\d[\d.,]{0,20}+[)}%]{0,3}[ '$]{0,2}(?:[^\W\d_]{1,12} ?)?"  # A number and its unit.
     rf"{_OPERATOR}[ '$]{{0,2}}[({{$€£]{{0,3}}\d[^=\n]{{0,100}}+(?P<equals>=)"
 )
 
 _NUMBER = r"\d[\d.,]*+"
-_NEGATED = re.compile(
+_NEGATED = lazy_pattern(
     rf"(?:{any_of(NEGATIONS)} (?:just |the )?|{UNSPACED_NEGATIONS}){_NUMBER}(?!\w)", re.IGNORECASE
 )
-_FORMER_ALTERNATIVES = re.compile(
+_FORMER_ALTERNATIVES = lazy_pattern(
     r"(?<![\w.,])(?:\d[\d.]*+(?:,\d{1,3}){0,9}, ){0,10}"
     rf"{_NUMBER}(?:\s[^\W\d_]{{1,15}})?(?= (?:{ALTERNATIVES}) (?:(?:{HEDGES}) )?\d)",
     re.IGNORECASE,
@@ -108,7 +109,7 @@ _FORMER_ALTERNATIVES = re.compile(
 """The 5 and the 6 of "5, 6 or 7": of alternatives, an answer means the last."""
 
 
-_YEAR_IN_BRACKETS = re.compile(
+_YEAR_IN_BRACKETS = lazy_pattern(
     r"(?<![\w.,])(?P<counted>\d[\d.,]*+(?: (?!(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec))"
     r"[^\W\d_]{1,20}){1,3})"
     r" \((?:(?:as of|in|since|by|from|until|data from|status|stand|en|au|im|seit|depuis|desde) )?"

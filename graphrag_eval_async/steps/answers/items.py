@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import orjson
 
+from graphrag_eval_async.patterns import lazy_pattern
 from graphrag_eval_async.steps.answers.conjunctions import (
     DOUBTFUL,
     OPEN_ENDS,
@@ -23,25 +24,25 @@ if TYPE_CHECKING:
 MAX_COLUMNS = 10
 """How many columns of a table are read one by one."""
 
-_GROUPED_NUMBER = re.compile(
+_GROUPED_NUMBER = lazy_pattern(
     r"(?<![\w.,])(?:[1-9]\d{0,2}(?:,\d{3})+|[1-9]\d?(?:,\d\d)+,\d{3})(?!\d|,\d)"
 )
 """A number with commas between its thousands, or as in India: 1,234,567 and 12,34,567."""
 
 _CONJUNCTIONS = "|".join(word for words in SPACED.values() for word in words.split())
-_SEPARATOR = re.compile(
+_SEPARATOR = lazy_pattern(
     r"[,;|\n\t،؛、，；｜፣၊]"
     r"|\s[•·‣◦▪●∙]\s"
     r"|(?<=[」』》])(?=[「『《])"
     rf"|\s(?:(?i:and|&)|{_CONJUNCTIONS})\s"
     rf"|{'|'.join(UNSPACED)}"
 )
-_LEADING_CONJUNCTION = re.compile(rf"\A\s*(?:and|&|{_CONJUNCTIONS})\s")
-_DOUBTFUL_SEPARATORS = [re.compile(pattern) for pattern in DOUBTFUL]
-_SENTENCE_BEGINNING = re.compile(SENTENCE_BEGINNING)
-_SENTENCE_END = re.compile(SENTENCE_END)
+_LEADING_CONJUNCTION = lazy_pattern(rf"\A\s*(?:and|&|{_CONJUNCTIONS})\s")
+_DOUBTFUL_SEPARATORS = [lazy_pattern(pattern) for pattern in DOUBTFUL]
+_SENTENCE_BEGINNING = lazy_pattern(SENTENCE_BEGINNING)
+_SENTENCE_END = lazy_pattern(SENTENCE_END)
 
-_MARKER = re.compile(
+_MARKER = lazy_pattern(
     r"\s*(?:>\s?){0,3}\s*"  # A quotation.
     r"(?:[-\u2013\u2014\u2212*+→➤➢✓✔✅☑☐□]\s+|[•·‣◦▪▫●○■◆◇・∙]\s*"
     r"|[\u2600-\u27bf\U0001f300-\U0001faff]\ufe0f?\s+|[\U0001f1e6-\U0001f1ff]{2}\s+|\d\ufe0f?\u20e3\s*|\\item\s+)?"
@@ -55,30 +56,32 @@ _MARKER = re.compile(
 _EDGES = " .\"'`*_[]{}<>\u3002\u0964\u06d4\u104b~"
 """Characters around an item that are no part of it."""
 
-_HTML_HINT = re.compile(r"<(?:li|br|ul|ol|td|dd|p|/)", re.IGNORECASE)
-_HTML_ITEM = re.compile(r"<(?:li|dd|dt)(?:\s[^<>]{0,500})?>", re.IGNORECASE)
-_HTML_LINE = re.compile(
+_HTML_HINT = lazy_pattern(r"<(?:li|br|ul|ol|td|dd|p|/)", re.IGNORECASE)
+_HTML_ITEM = lazy_pattern(r"<(?:li|dd|dt)(?:\s[^<>]{0,500})?>", re.IGNORECASE)
+_HTML_LINE = lazy_pattern(
     r"</?(?:ul|ol|dl|li|dd|dt|p|br|div|tr|td|th|table|tbody|thead|h[1-6])"
     r"(?:\s[^<>]{0,500})?\s?/?>",
     re.IGNORECASE,
 )
-_HTML_INLINE = re.compile(
+_HTML_INLINE = lazy_pattern(
     r"</?(?:b|strong|i|em|code|span|a|u|mark|small|sup|sub|input|img|label|font)(?:\s[^<>]{0,500})?>",
     re.IGNORECASE,
 )
-_MARKDOWN_LINK = re.compile(r"\[([^\[\]\n]{1,300})\]\([^()\s]{0,500}\)")
-_HEADING = re.compile(r"\s{0,3}#{1,6}\s+")
-_LATEX = re.compile(
+_MARKDOWN_LINK = lazy_pattern(r"\[([^\[\]\n]{1,300})\]\([^()\s]{0,500}\)")
+_HEADING = lazy_pattern(r"\s{0,3}#{1,6}\s+")
+_LATEX = lazy_pattern(
     r"\\(?:boxed|fbox|text|textbf|mathrm|mathbf)\s?(?=\{)|\\(?=[{}$])|\\(?:begin|end)\{[a-z]{1,20}\}"
 )
-_LATEX_SIGNS = re.compile(r"[{}$]")
-_IN_BRACKETS = re.compile(r"\s*\((?P<items>[^()]*)\)\.?\s*")
-_JSON_FENCE = re.compile(r"\s*```(?:json)?\s*\n(?P<json>.*)\n\s*```\s*", re.DOTALL | re.IGNORECASE)
-_INTRODUCTION = re.compile(r":\s|：")
+_LATEX_SIGNS = lazy_pattern(r"[{}$]")
+_IN_BRACKETS = lazy_pattern(r"\s*\((?P<items>[^()]*)\)\.?\s*")
+_JSON_FENCE = lazy_pattern(
+    r"\s*```(?:json)?\s*\n(?P<json>.*)\n\s*```\s*", re.DOTALL | re.IGNORECASE
+)
+_INTRODUCTION = lazy_pattern(r":\s|：")
 
 # An item that a list explains: **Berlin** is the capital; Berlin (Germany); Berlin: the capital.
-_BOLD_LEAD = re.compile(r"(\*\*|__)(?P<lead>[^*_\n]{1,300})\1")
-_EXPLANATION = re.compile(r"\s?[:：(（]|\s[-\u2013\u2014]\s|,\s")
+_BOLD_LEAD = lazy_pattern(r"(\*\*|__)(?P<lead>[^*_\n]{1,300})\1")
+_EXPLANATION = lazy_pattern(r"\s?[:：(（]|\s[-\u2013\u2014]\s|,\s")
 
 
 class ListMatch(NamedTuple):

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-import re
+from typing import TYPE_CHECKING
 
+from graphrag_eval_async.patterns import lazy_pattern
 from graphrag_eval_async.steps.scripts import CHINESE_NUMERALS, HANGUL, WITHOUT_SPACES
+
+if TYPE_CHECKING:
+    import re
 
 _LETTER = r"[^\W_]"
 """A letter or a digit. It has no ranges, since each use of those takes milliseconds to compile."""
@@ -39,22 +43,22 @@ def _word_begins(letter: str, prefixes: tuple[str, ...] = ()) -> re.Pattern[str]
         prefixes: words that are written as a part of the next word.
     """
     starts = [f"(?<!{letter})", *(f"(?<=(?<!{letter}){prefix})" for prefix in prefixes)]
-    return re.compile(f"{_NO_NUMBER_BEFORE}(?:{'|'.join(starts)})")
+    return lazy_pattern(f"{_NO_NUMBER_BEFORE}(?:{'|'.join(starts)})")
 
 
-_CHINESE_NUMERAL = re.compile(f"[{CHINESE_NUMERALS}]")
-_UNSPACED_LETTER = re.compile(rf"(?!\d)[{WITHOUT_SPACES}]")
-_KOREAN_LETTER = re.compile(f"[{HANGUL}]")
-_ARABIC_LETTER = re.compile("[\u0620-\u064a\u0671-\u06d3]")
-_HEBREW_LETTER = re.compile("[\u05d0-\u05ea]")
-_INDIC_LETTER = re.compile("[\u0900-\u0dff]")
+_CHINESE_NUMERAL = lazy_pattern(f"[{CHINESE_NUMERALS}]")
+_UNSPACED_LETTER = lazy_pattern(rf"(?!\d)[{WITHOUT_SPACES}]")
+_KOREAN_LETTER = lazy_pattern(f"[{HANGUL}]")
+_ARABIC_LETTER = lazy_pattern("[\u0620-\u064a\u0671-\u06d3]")
+_HEBREW_LETTER = lazy_pattern("[\u05d0-\u05ea]")
+_INDIC_LETTER = lazy_pattern("[\u0900-\u0dff]")
 
-_CHINESE_NUMBER_BEGINS = re.compile(f"(?<![{CHINESE_NUMERALS}])")  # 五 is not in 十五.
-_CHINESE_NUMBER_ENDS = re.compile(f"(?![{CHINESE_NUMERALS}])")
-_ANYWHERE = re.compile("")  # Any letter may begin a word.
-_SYLLABLE_ENDS = re.compile(f"(?![{_MARKS}])")
+_CHINESE_NUMBER_BEGINS = lazy_pattern(f"(?<![{CHINESE_NUMERALS}])")  # 五 is not in 十五.
+_CHINESE_NUMBER_ENDS = lazy_pattern(f"(?![{CHINESE_NUMERALS}])")
+_ANYWHERE = lazy_pattern("")  # Any letter may begin a word.
+_SYLLABLE_ENDS = lazy_pattern(f"(?![{_MARKS}])")
 _WORD_BEGINS = _word_begins(_SPACED_BUT_KOREAN)
-_WORD_ENDS = re.compile(f"{_NO_NUMBER_AFTER}(?!{_SPACED_BUT_KOREAN}|[{_MARKS}])")
+_WORD_ENDS = lazy_pattern(f"{_NO_NUMBER_AFTER}(?!{_SPACED_BUT_KOREAN}|[{_MARKS}])")
 
 _BEGINNINGS = [
     (_CHINESE_NUMERAL, _CHINESE_NUMBER_BEGINS),

@@ -11,7 +11,9 @@ from typing import Any, NamedTuple
 
 import orjson
 
-_REASONING_HINT = re.compile(r"[<\[{\uff1c\u25c1]|&lt;|```|assistantfinal|\.\.\.done thinking")
+from graphrag_eval_async.patterns import lazy_pattern
+
+_REASONING_HINT = lazy_pattern(r"[<\[{\uff1c\u25c1]|&lt;|```|assistantfinal|\.\.\.done thinking")
 """What an answer with reasoning has, unless this follows a heading."""
 
 _NAMES = (
@@ -24,7 +26,7 @@ _NAMES = (
     r"|step[_-]by[_-]step|思考(?:过程|過程)?|推理(?:过程)?"
 )
 # The lengths are limited so that a search takes linear time.
-_TAG = re.compile(
+_TAG = lazy_pattern(
     r"(?<!`)(?:"
     rf"(?:<|&lt;|＜|◁)\s{{0,3}}(?P<slash>/?)\s{{0,3}}(?:[a-z]{{1,12}}:)?(?:{_NAMES})"
     r"(?:\s[^<>]{0,200})?(?P<void>/?)(?:>|&gt;|＞|▷)"
@@ -35,35 +37,35 @@ _TAG = re.compile(
     re.IGNORECASE,
 )
 
-_BEGINS_SENTENCE = re.compile(r"\s*[^\w\s.,;:)]{0,4}(?![a-z])\w")
+_BEGINS_SENTENCE = lazy_pattern(r"\s*[^\w\s.,;:)]{0,4}(?![a-z])\w")
 """The start of a text that does not go on with the sentence of another."""
 
-_FOLDED_BLOCK = re.compile(
+_FOLDED_BLOCK = lazy_pattern(
     r"<details[^<>]{0,200}(?:reasoning|thinking|thought)[^<>]{0,200}>"
     r"|<details[^<>]{0,200}>\s{0,9}<summary>[^<>]{0,80}(?:reasoning|thinking|thought)",
     re.IGNORECASE,
 )
-_FENCED_BLOCK = re.compile(
+_FENCED_BLOCK = lazy_pattern(
     r"```[ \t]{0,3}(?:think|thinking|thoughts?|reasoning)[ \t]{0,9}\n", re.IGNORECASE
 )
 
-_COMMENT = re.compile("<!--")
+_COMMENT = lazy_pattern("<!--")
 
-_TERMINAL_START = re.compile(r"\A\s{0,9}Thinking\.\.\.\s")
+_TERMINAL_START = lazy_pattern(r"\A\s{0,9}Thinking\.\.\.\s")
 _TERMINAL_END = "...done thinking."
 """The lines between which Ollama's command line prints reasoning."""
 
 _FINAL_CHANNEL = "<|channel|>final<|message|>"
 _ANALYSIS_CHANNEL = "<|channel|>analysis<|message|>"
-_TOKEN = re.compile(
+_TOKEN = lazy_pattern(
     r"<\|(?:im_start|start|start_header_id)\|>\s{0,3}assistant|<[|\uff5c][a-z_\u2581]{1,30}[|\uff5c]>",
     re.IGNORECASE,
 )
 """A token of a chat template, such as <|end|>, and the role that follows the token of a start."""
 
-_ANSWER_BLOCK = re.compile(r"(?<!`)<(?P<slash>/?)(?:final[_-]?)?answer>(?!`)", re.IGNORECASE)
+_ANSWER_BLOCK = lazy_pattern(r"(?<!`)<(?P<slash>/?)(?:final[_-]?)?answer>(?!`)", re.IGNORECASE)
 
-_REASONING_LABEL = re.compile(
+_REASONING_LABEL = lazy_pattern(
     r"\W{0,6}"
     r"(?:question:[^\n]{1,500}\n\s{0,9})?"  # Which ReAct repeats.
     r"(?:thoughts?|thinking|reasoning|analysis|rationale|chain[ -]of[ -]thought|"
@@ -76,7 +78,7 @@ _REASONING_LABEL = re.compile(
     r"[^\w\n]{0,6}(?:[:：.】]|$)",
     re.IGNORECASE | re.MULTILINE,
 )
-_ANSWER_LABEL = re.compile(
+_ANSWER_LABEL = lazy_pattern(
     r"^[^\w\n]{0,6}(?:(?:the )?(?:final |short )?(?:answer|response)|conclusion|"
     r"here(?:['’]s| is) my (?:final )?(?:answer|response)|"
     r"(?:endgültige )?antwort|réponse(?: finale)?|respuesta(?: final)?|risposta(?: finale)?|"
@@ -94,7 +96,7 @@ _REASONING_KEYS = frozenset(
     }
 )
 _ANSWER_KEYS = ("final_answer", "answer", "response", "output", "result", "content", "text")
-_JSON_FENCE = re.compile(
+_JSON_FENCE = lazy_pattern(
     r"```(?:json)?[ \t]{0,9}\n(?P<json>.*)\n[ \t]{0,9}```", re.DOTALL | re.IGNORECASE
 )
 _REASONING_BLOCKS = frozenset({"thinking", "redacted_thinking", "reasoning", "reasoning_content"})

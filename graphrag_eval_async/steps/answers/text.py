@@ -6,6 +6,7 @@ import re
 from html import unescape
 from unicodedata import normalize
 
+from graphrag_eval_async.patterns import lazy_pattern
 from graphrag_eval_async.steps.scripts import with_ascii_digits
 from graphrag_eval_async.text import INVISIBLE
 
@@ -50,22 +51,22 @@ _CHARACTERS = str.maketrans(
 _FOLDED = str.maketrans({"\u0131": "i", "\u0307": None})
 """Turkish letters: casefold() leaves the dot of a capital \u0130 as a character of its own."""
 
-_ENTITY = re.compile(r"&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[a-zA-Z]{2,8});")
-_RANGE = re.compile(r"(?<=\d)(?: - | ?~ ?)(?=\d)")
+_ENTITY = lazy_pattern(r"&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[a-zA-Z]{2,8});")
+_RANGE = lazy_pattern(r"(?<=\d)(?: - | ?~ ?)(?=\d)")
 """Between two numbers; Chinese and Japanese write a wave dash there."""
 
-_MARKDOWN_ESCAPE = re.compile(r"\\([_*#\[\]().!+`|~>-])")
+_MARKDOWN_ESCAPE = lazy_pattern(r"\\([_*#\[\]().!+`|~>-])")
 
-_CITATION = re.compile(
+_CITATION = lazy_pattern(
     # After a word, at the end of a sentence, an item or a line.
     r"(?<=[\w.,;:!?)\]])[ ]?\[\^?\d{1,3}(?:[,\u2013-]\s?\d{1,3}){0,9}\]"
     r"(?=\s*(?:[.,;:!?|\[\n]|\Z|[A-Z]))"
     r"|【\d[^【】]{0,60}】"
 )
 _EMPHASIS_HINT = frozenset("*_~`<")
-_FENCE = re.compile(r"\s*```\w{0,20}\n(?P<inside>.*)\n```\s*", re.DOTALL)
-_STRONG_MARK = re.compile(r"\*\*|~~|`|</?(?:b|strong|i|em|u|mark|code|span)>", re.IGNORECASE)
-_EMPHASIS = re.compile(
+_FENCE = lazy_pattern(r"\s*```\w{0,20}\n(?P<inside>.*)\n```\s*", re.DOTALL)
+_STRONG_MARK = lazy_pattern(r"\*\*|~~|`|</?(?:b|strong|i|em|u|mark|code|span)>", re.IGNORECASE)
+_EMPHASIS = lazy_pattern(
     r"(?<!\w)(?P<mark>[*_])(?=\S)(?P<inside>[^*_\n]{1,300})(?<=\S)(?P=mark)(?!\w)"
 )
 
@@ -97,7 +98,7 @@ _LAYERS = [
 ]
 """What may surround a text without changing it; `plain` makes single quotes of backticks."""
 
-_HEADING_MARK = re.compile(r"#{1,6} ")
+_HEADING_MARK = lazy_pattern(r"#{1,6} ")
 
 
 def plain(text: str) -> str:

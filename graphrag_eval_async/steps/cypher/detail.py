@@ -130,14 +130,6 @@ class OutputTraits:
 
 
 @dataclass(frozen=True, slots=True)
-class CypherOutput:
-    """An output that was read: its table, and the traits of the table."""
-
-    table: CypherTable
-    traits: OutputTraits
-
-
-@dataclass(frozen=True, slots=True)
 class Detail:
     """The detail in which the values of two outputs are compared.
 

@@ -11,12 +11,12 @@ from graphrag_eval_async.steps.actual import ActualStep, read_output
 from graphrag_eval_async.steps.budget import Budget
 from graphrag_eval_async.steps.cypher.cells import results_of_cypher
 from graphrag_eval_async.steps.cypher.detail import (
-    CypherOutput,
     Detail,
     common_detail,
     describe_missing_detail,
     find_traits,
 )
+from graphrag_eval_async.steps.cypher.output import CypherOutput
 from graphrag_eval_async.steps.cypher.reading import read_cypher_table
 from graphrag_eval_async.steps.formats.reading import steps_to_read
 from graphrag_eval_async.steps.tables.rules import TableRules, prepare_reference

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from fractions import Fraction
 
+from graphrag_eval_async.patterns import lazy_pattern
 from graphrag_eval_async.steps.numbers.chinese import numbers_in_chinese, single_numerals
 from graphrag_eval_async.steps.numbers.digits import numbers_in_digits
 from graphrag_eval_async.steps.numbers.notation import readable
@@ -13,14 +14,14 @@ from graphrag_eval_async.steps.numbers.number import PlacedNumber, number_of_val
 from graphrag_eval_async.steps.numbers.refusals import without_refusals
 from graphrag_eval_async.steps.numbers.words import numbers_in_words, uncertain_words
 
-_ROMAN_NUMERAL = re.compile(r"(?<![\w.-])(?=[IVX]{2})X{0,3}(?:IX|IV|V?I{0,3})(?![\w-])")
+_ROMAN_NUMERAL = lazy_pattern(r"(?<![\w.-])(?=[IVX]{2})X{0,3}(?:IX|IV|V?I{0,3})(?![\w-])")
 """A Roman number up to 39 of at least two letters, since I is a word."""
 
 _ROMAN_VALUES = {"I": 1, "V": 5, "X": 10}
-_NONE_WITHOUT_SPACES = re.compile("没有|沒有|なし|ない|ありません|없|ไม่มี")
+_NONE_WITHOUT_SPACES = lazy_pattern("没有|沒有|なし|ない|ありません|없|ไม่มี")
 """Chinese, Japanese, Korean and Thai for "there is no"."""
 
-_NONE = re.compile(
+_NONE = lazy_pattern(
     r"(?<!\w)(?:(?:\w{2,8}n't|not) (?:\w{1,15} )?any|not a single|no one|nobody"
     r"|no hay|no existen?|não há|non ci sono|il n'y a pas|pas de|pas d'\w+"
     r"|tidak ada|không có|yok|ei ole"
@@ -29,7 +30,7 @@ _NONE = re.compile(
 )
 """Other words for "there is no" and "not any"."""
 
-_IRI = re.compile(
+_IRI = lazy_pattern(
     r"(?<!\w)(?:[a-z][a-z0-9+.-]{0,20}://|(?:urn|tag|doi|did|mailto|info):)[!#-;=?-~]+",
     re.IGNORECASE,
 )

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from graphrag_eval_async.patterns import lazy_pattern
 from graphrag_eval_async.steps.numbers.number import (
     Number,
     PlacedNumber,
@@ -16,25 +16,26 @@ from graphrag_eval_async.steps.numbers.word_tables import CJK_DIGITS, CJK_SCALES
 from graphrag_eval_async.steps.scripts import CHINESE_NUMERALS, WITHOUT_SPACES
 
 if TYPE_CHECKING:
+    import re
     from collections.abc import Iterator
 
 # The lengths are limited, since no real number is longer.
-_NUMBER = re.compile(
+_NUMBER = lazy_pattern(
     rf"(?<![{CHINESE_NUMERALS}\d.点點])(?P<sign>[负負]?)(?P<numerals>[{CHINESE_NUMERALS}]{{1,30}})"
 )
-_FRACTION = re.compile(
+_FRACTION = lazy_pattern(
     f"(?P<denominator>[{CHINESE_NUMERALS}]{{1,9}})分之"
     rf"(?:(?P<numerator>[{CHINESE_NUMERALS}]{{1,9}})|(?P<digits>\d{{1,9}}(?:\.\d{{1,9}})?))"
 )
-_DECIMAL = re.compile(
+_DECIMAL = lazy_pattern(
     rf"(?<![{CHINESE_NUMERALS}])(?P<whole>[{CHINESE_NUMERALS}]{{1,9}})[点點]"
     rf"(?P<decimals>[{''.join(CJK_DIGITS)}]{{1,15}})(?P<power>[{''.join(CJK_SCALES)}]{{0,2}})"
     "(?![分刻半])"  # 三点五分 is a time.
 )
-_HALF = re.compile(
+_HALF = lazy_pattern(
     rf"(?<![{CHINESE_NUMERALS}])(?:(?P<one>一半)|(?P<whole>[{CHINESE_NUMERALS}]{{1,9}})[个個]半)"
 )
-_DIGIT_AFTER_POWER = re.compile(rf"[百千万萬億亿][{''.join(CJK_DIGITS)}]\Z")
+_DIGIT_AFTER_POWER = lazy_pattern(rf"[百千万萬億亿][{''.join(CJK_DIGITS)}]\Z")
 _COUNTERS = frozenset(
     "个個名位人家座条條只隻张張本件台臺年月日号號次回岁歲歳代時时秒天周週匹頭头羽枚冊册階層层軒社校"
     "种種项項部所处處间間箇段支根棵颗顆辆輛架艘杯瓶场場步篇封句组組對对双雙份批片块塊元円圆圓米分度"
@@ -42,7 +43,7 @@ _COUNTERS = frozenset(
 )
 """Characters that make a number of a numeral before them: counters, and the first of units."""
 
-_NOT_COUNTED = re.compile(
+_NOT_COUNTED = lazy_pattern(
     "一[点點](?![钟鐘])|一[时時代]|一部分|一段[时時]|一度|百度|万分|十分(?![钟鐘間之で後前])"
 )
 """Words of a numeral and a counter that are no number, such as 十分 (very) and 一点 (a little)."""
@@ -54,7 +55,7 @@ _BEFORE_NUMERAL = frozenset("是為为有共约約了は")
 """Characters after which a numeral may stand at the end of a statement."""
 
 _COPULAS = ("です", "でし", "で、", "だ")
-_IN_WORD = re.compile(f"[{WITHOUT_SPACES}]")
+_IN_WORD = lazy_pattern(f"[{WITHOUT_SPACES}]")
 _PERCENT = 100
 
 

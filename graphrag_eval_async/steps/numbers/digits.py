@@ -8,6 +8,7 @@ from fractions import Fraction
 from math import gcd, isfinite
 from typing import TYPE_CHECKING, NamedTuple
 
+from graphrag_eval_async.patterns import lazy_pattern
 from graphrag_eval_async.steps.numbers.number import (
     ROUNDING,
     Number,
@@ -42,17 +43,17 @@ _DIGITS = (
 _POWER = r"(?P<power>e[+-]?\d{1,3}(?!\w)|)"
 
 # 3/5/2021, 5:30, 10-15 and 2^3 are no numbers.
-_NUMBER = re.compile(
+_NUMBER = lazy_pattern(
     rf"{_NO_NAME_BEFORE}(?P<text>{_SIGN}(?:{_FRACTION}|{_DIGITS}{_POWER}))", re.IGNORECASE
 )
-_NEXT_PART = re.compile(
+_NEXT_PART = lazy_pattern(
     r"(?:[ '](?:and[ '])?)?(?P<digits>[1-9]\d{0,3}(?:,\d{3})*(?:\.\d+)?)(?![.,]?\d)"
 )
-_PART_OF_SUM = re.compile(r"\d{1,30}(?:\.\d{1,30})?")
+_PART_OF_SUM = lazy_pattern(r"\d{1,30}(?:\.\d{1,30})?")
 PAGE_CHARACTERS = 12
 """How many characters before a fraction may hold a word such as "page"."""
 
-_PAGE = re.compile(
+_PAGE = lazy_pattern(
     r"(?<!\w)(?:pages?|pp?\.|steps?|parts?|slides?|sheet|chapter|batch|question|attempt"
     r"|seite|blatt|schritt|teil|étape|partie|página|paso|parte|pagina|strona|страница) ?\Z",
     re.IGNORECASE,
@@ -63,7 +64,7 @@ _GOES_ON_AFTER = frozenset("十百千万萬億亿兆만억조천백십")
 _GOES_ON_AFTER_SPACE = frozenset("만억조")
 """Korean ones, after which a space may stand: 1만 2345."""
 
-_WITHOUT_SPACES = re.compile(f"[{WITHOUT_SPACES}{HANGUL}]")
+_WITHOUT_SPACES = lazy_pattern(f"[{WITHOUT_SPACES}{HANGUL}]")
 
 
 class _Style(NamedTuple):
@@ -79,7 +80,7 @@ def _style(group: str, point: str) -> _Style:
     decimals = rf"(?:[{point}]\d+)?"
     by_three = rf"[1-9]\d{{0,2}}(?:[{group}]\d{{3}})+{decimals}"
     in_india = rf"[1-9]\d?(?:[{group}]\d\d)+[{group}]\d{{3}}{decimals}"
-    return _Style(re.compile(rf"{by_three}|\d+{decimals}|{in_india}"), group, point)
+    return _Style(lazy_pattern(rf"{by_three}|\d+{decimals}|{in_india}"), group, point)
 
 
 _ENGLISH = _style(group=",", point=".")

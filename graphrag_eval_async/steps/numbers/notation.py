@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-import re
+from typing import TYPE_CHECKING
 from unicodedata import normalize
 
+from graphrag_eval_async.patterns import lazy_pattern
 from graphrag_eval_async.steps.scripts import with_ascii_digits
+
+if TYPE_CHECKING:
+    import re
 
 _FRACTIONS = "½⅓⅔¼¾⅕⅖⅗⅘⅙⅚⅐⅛⅜⅝⅞⅑⅒"
 _FRACTION_SLASH = "\u2044"
@@ -39,27 +43,27 @@ _CHARACTERS = str.maketrans(
 )
 _SUPERSCRIPTS = str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")
 
-_LATEX_FRACTION = re.compile(r"\\[dtc]?frac *\{? *(\d{1,6}) *\}? *\{? *(\d{1,6}) *\}?")
-_LATEX_SHORT_FRACTION = re.compile(r"\\[dtc]?frac *(\d)(\d)(?!\d)")  # \frac12
-_LATEX_WRAPPER = re.compile(
+_LATEX_FRACTION = lazy_pattern(r"\\[dtc]?frac *\{? *(\d{1,6}) *\}? *\{? *(\d{1,6}) *\}?")
+_LATEX_SHORT_FRACTION = lazy_pattern(r"\\[dtc]?frac *(\d)(\d)(?!\d)")  # \frac12
+_LATEX_WRAPPER = lazy_pattern(
     r"\\(?:text|textbf|mathrm|mathbf|mathit|operatorname|num|SI|qty|si|unit|boxed|fbox)"
     r"(?![a-zA-Z])(?= *\{)"
 )
-_LATEX_SEPARATOR = re.compile(
+_LATEX_SEPARATOR = lazy_pattern(
     r"(?<=\d)(?:\\[,;: !]|\{\\?(?P<mark>[ ,.])\}|~)(?=\d)"  # 1\,234 and 1{,}234
 )
-_LATEX_RAISED = re.compile(r"([\^_])\{([^{}]{0,20})\}")  # km^{2} and x_{1}
-_LATEX_TIMES = re.compile(r"\\(?:times|cdot)(?![a-zA-Z]) ?")
-_UNDERLINED = re.compile(r"(?<!\w)(?P<marks>__?)(?P<inside>[^_\n]{1,100})(?P=marks)(?!\w)")
+_LATEX_RAISED = lazy_pattern(r"([\^_])\{([^{}]{0,20})\}")  # km^{2} and x_{1}
+_LATEX_TIMES = lazy_pattern(r"\\(?:times|cdot)(?![a-zA-Z]) ?")
+_UNDERLINED = lazy_pattern(r"(?<!\w)(?P<marks>__?)(?P<inside>[^_\n]{1,100})(?P=marks)(?!\w)")
 """Markdown for italics and bold. Other underscores are parts of names."""
 
-_POWER = re.compile(
+_POWER = lazy_pattern(
     r"[ ']?[x*\u00d7·][ ']?10"
     r"(?:(?:\^|\*\*)\{?\(?(?P<plain>-?\d{1,3})\)?\}?"
     r"|<sup>(?P<html>-?\d{1,3})</sup>"
     r"|(?P<superscript>[⁻⁰¹²³⁴-⁹]{1,4}))"
 )
-_POWER_ALONE = re.compile(
+_POWER_ALONE = lazy_pattern(
     r"(?<![\w.,^-])10(?:\^(?P<plain>-?\d{1,3})(?!\d)|<sup>(?P<html>-?\d{1,3})</sup>"
     r"|(?P<superscript>[⁻⁰¹²³⁴-⁹]{1,4}))"
 )

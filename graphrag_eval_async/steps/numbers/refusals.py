@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from graphrag_eval_async.patterns import lazy_pattern
+
 _REFUSALS = {
     "English": (
         r"(?:no|(?:\w{2,8}n't|not) (?:\w{1,15} )?any) (?:\w{1,15} ){0,2}?"
@@ -106,7 +108,7 @@ _UNSPACED_REFUSALS = (
     "|ไม่มี(?:ข้อมูล|คำตอบ)"
 )
 
-_REFUSAL = re.compile(
+_REFUSAL = lazy_pattern(
     rf"(?<!\w)(?:{'|'.join(_REFUSALS.values())})(?!\w)"
     rf"|{_UNSPACED_REFUSALS}",
     re.IGNORECASE,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from graphrag_eval_async.patterns import lazy_pattern
 from graphrag_eval_async.steps.numbers.word_tables import SPACED_SCALES, UNSPACED_SCALES, by_word
 
 MAX_SCALES = 3
@@ -30,7 +31,7 @@ def _unspaced_pattern(word: str) -> str:
 
 
 _LONGEST_FIRST = sorted(_UNSPACED_EXPONENTS, key=len, reverse=True)
-_SCALE = re.compile(
+_SCALE = lazy_pattern(
     r"\*{0,2}[ '-]?\*{0,2}\\?"  # The number may be in bold; LaTeX escapes a percent sign.
     rf"(?:(?P<unspaced>{'|'.join(map(_unspaced_pattern, _LONGEST_FIRST))})"
     r"|(?P<percent>(?:per|por|pour)[ ']ci?ento?(?!\w))"

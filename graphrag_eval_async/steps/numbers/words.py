@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from fractions import Fraction
 from functools import lru_cache
 from itertools import zip_longest
 from typing import TYPE_CHECKING, NamedTuple
 
+from graphrag_eval_async.patterns import lazy_pattern
 from graphrag_eval_async.steps.numbers.number import (
     Number,
     PlacedNumber,
@@ -50,8 +50,8 @@ _VALUES = _UNCERTAIN_VALUES | certain_words()
 _DENOMINATORS = by_word(DENOMINATORS)
 _HALVES = by_word(HALVES)
 
-_TOKEN = re.compile(r"[^\W\d_]+(?:'я[^\W\d_]+)?")  # An apostrophe is a letter of Ukrainian п'ять.
-_COUNTED = re.compile(r" [^\W\d_]")  # What stands after "no", as in "no lines".
+_TOKEN = lazy_pattern(r"[^\W\d_]+(?:'я[^\W\d_]+)?")  # An apostrophe is a letter of Ukrainian п'ять.
+_COUNTED = lazy_pattern(r" [^\W\d_]")  # What stands after "no", as in "no lines".
 _NAME_CHARACTERS = frozenset("_-0123456789")
 """Characters that make a word before them a part of a name or a compound, as in "two-way"."""
 
