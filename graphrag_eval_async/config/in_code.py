@@ -1,4 +1,4 @@
-"""Metrics in code: how a function declares what it returns, and where it is found."""
+"""Metrics in code: functions of users, how they declare what they return, and their paths."""
 
 from __future__ import annotations
 
@@ -41,23 +41,30 @@ def metric(function: Any = None, /, *, range: Range = None, keys: Sequence[str] 
     Raises:
         UsageError: an argument has an invalid value.
     """
-    limits = _limits_of(range)
-    is_valid = limits is not None and _are_names(keys)
-    if not is_valid or not (function is None or callable(function)):
+    limits = None
+    is_valid = _are_texts(keys) and (function is None or callable(function))
+    if range is not None:
+        limits = _read_range(range)
+        is_valid = is_valid and limits is not None
+    if not is_valid:
         example = '@metric(range=(0, 1), keys=["a", "b"])'
         raise UsageError(
             f"metric: expected, for example, {example}; got {(function, range, keys)!r}"
         )
-    declaration = Declaration(None if range is None else limits, tuple(keys))
+    declaration = Declaration(limits, tuple(keys))
 
     def declare(function: F) -> F:
+        """Attach the declaration to a function, and return the function."""
         function._graphrag_eval = declaration  # type: ignore[attr-defined]
         return function
 
-    return declare if function is None else declare(function)
+    # `@metric` calls this with the function, `@metric(...)` without.
+    if function is None:
+        return declare
+    return declare(function)
 
 
-def _are_names(keys: Any) -> bool:
+def _are_texts(keys: Any) -> bool:
     """Return whether keys are a list or another collection of texts."""
     if isinstance(keys, str) or not isinstance(keys, Iterable):
         return False
@@ -76,15 +83,10 @@ class Declaration(NamedTuple):
     keys: tuple[str, ...] = ()
 
 
-def _limits_of(range_: Any) -> tuple[float, float] | None:
-    """Return the least and the greatest value of a declared range, or of 0 to 1 if there is none.
-
-    None if the range is invalid.
-    """
-    if range_ is None:
-        return 0.0, 1.0
+def _read_range(declared_range: Any) -> tuple[float, float] | None:
+    """Return the least and the greatest value of a declared range; None if it is invalid."""
     try:
-        low, high = map(float, range_)
+        low, high = map(float, declared_range)
     except (TypeError, ValueError, OverflowError):
         return None
     if not -inf < low < high < inf:
@@ -119,12 +121,17 @@ class CodeMetric(NamedTuple):
 
 
 def find_metric(name: str, function_or_path: Any) -> CodeMetric:
-    """Return the metric that a function is, or a path such as ``mypackage.mymodule:brevity``.
+    """Return the metric in code that is a function, or is at a path.
+
+    Args:
+        name: its name, which is also the beginning of its keys of results.
+        function_or_path: a function, or a path such as ``mypackage.mymodule:brevity``.
 
     Raises:
-        ValueError: the name is invalid, or it cannot be imported, or is no function of three
-            arguments.
+        ValueError: the name is invalid, or the path cannot be imported, or what it leads to is no
+            function of three arguments.
     """
+    # Find the function.
     if isinstance(function_or_path, str):
         path: str | None = function_or_path
         function = _import(function_or_path)
@@ -141,6 +148,7 @@ def find_metric(name: str, function_or_path: Any) -> CodeMetric:
     except (TypeError, ValueError) as error:
         raise ValueError(f"expected a function of (question, response, result): {error}") from None
 
+    # Check the keys that results may have.
     declaration: Declaration = getattr(function, "_graphrag_eval", Declaration())
     outputs = tuple(f"{name}_{key}" for key in declaration.keys) or (name,)
     for key in (name, *outputs):
@@ -148,6 +156,8 @@ def find_metric(name: str, function_or_path: Any) -> CodeMetric:
             raise ValueError(
                 f"{key!r}: expected letters, digits, _ and -, and no end in _cost or _error"
             )
+
+    # An object may have an async method `__call__`.
     is_async = iscoroutinefunction(function) or iscoroutinefunction(type(function).__call__)
     return CodeMetric(
         name=name,
@@ -178,7 +188,9 @@ def _import(path: str) -> Any:
 
 def _is_of_ragas(function: Any) -> bool:
     """Return whether an object is a class of a metric of ragas, or an object of one."""
-    kind = function if isinstance(function, type) else type(function)
+    kind = type(function)
+    if isinstance(function, type):
+        kind = function
     packages_of_bases = {base.__module__.partition(".")[0] for base in kind.__mro__}
     return "ragas" in packages_of_bases
 
@@ -187,7 +199,10 @@ def _path_of(function: Any) -> str | None:
     """Return the path by which a function can be imported; None if there is none."""
     path = f"{getattr(function, '__module__', '')}:{getattr(function, '__qualname__', '')}"
     try:
-        found = resolve_name(path)
+        object_at_path = resolve_name(path)
     except (Exception, SystemExit):  # noqa: BLE001  (it may run the user's module)
         return None
-    return path if found is function else None
+    # A function in a function, or one that was replaced, has the path of another object.
+    if object_at_path is not function:
+        return None
+    return path

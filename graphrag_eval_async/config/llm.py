@@ -36,6 +36,7 @@ class Section(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A mapping of the YAML file. Its repr hides secrets; `load_config` checks it."""
 
     def __rich_repr__(self) -> list[tuple[str, Any]]:
+        """Return the keys and values that rich and `repr` show, without secrets."""
         return [(name, masked(name, getattr(self, name))) for name in self.__struct_fields__]
 
     def __repr__(self) -> str:
@@ -181,8 +182,12 @@ class LLMConfig(Section, frozen=True, kw_only=True):
 
     def model(self, name: str) -> GenerationConfig | None:
         """Return the LLM of a judge; None if it is not configured."""
-        return self.generation if name == GENERATION else self.judges.get(name)
+        if name == GENERATION:
+            return self.generation
+        return self.judges.get(name)
 
     def key(self, name: str) -> str:
-        """Return where the LLM of a judge is configured."""
-        return f"llm.judges.{name}" if name in self.judges else "llm.generation"
+        """Return the key of the section in which the LLM of a judge is configured."""
+        if name in self.judges:
+            return f"llm.judges.{name}"
+        return "llm.generation"

@@ -1,10 +1,10 @@
-"""Loading a configuration from a file, a mapping or a `Config`, and checking it."""
+"""Loads a configuration from a file, a mapping or a `Config`, and checks it."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -39,7 +39,7 @@ from graphrag_eval_async.config.model import (
     ExecuteConfig,
     RagasMetricConfig,
 )
-from graphrag_eval_async.config.reading import Reader, join
+from graphrag_eval_async.config.reading import Reader, Report, join_key
 from graphrag_eval_async.errors import ConfigError, warn_caller
 from graphrag_eval_async.text import did_you_mean
 
@@ -54,19 +54,17 @@ BOLT_SCHEMES = ("bolt", "neo4j", "bolt+s", "neo4j+s", "bolt+ssc", "neo4j+ssc")
 +ssc.
 """
 
-Problem = Callable[[str, str], Any]
-
 _PREFIX = re.compile(r"(?:[^\W\d_][\w.\-]{0,63})?")
 _IRI = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*:[^<>\"{}|^`\\\x00-\x20]*")
 
-OF_THE_REQUEST = ("model", "messages", "response_format", "stream", "input", "n")
-"""What `parameters` may not hold: each request has its own."""
+KEYS_OF_REQUESTS = ("model", "messages", "response_format", "stream", "input", "n")
+"""Keys that `parameters` of a model may not have: each request has its own values for them."""
 
 
 def load_config(
     config: str | os.PathLike[str] | Mapping[str, Any] | Config, *, judge: bool = False
 ) -> Config:
-    """A checked configuration in which metrics that are off are None.
+    """Return a checked configuration in which metrics that are off are None.
 
     If nothing is judged, `llm` is None, or has only the limits of metrics in code. Loading a loaded
     configuration changes nothing, unless `judge` differs.
@@ -111,22 +109,25 @@ def check_config(
     if isinstance(raw, Mapping):
         _check_sections_without_value(raw, reader)
     try:
-        config = reader.section(Config, raw)
+        config = reader.read_section(Config, raw)
     except RecursionError:
-        reader.problem("", "nests too deeply, or contains itself")
+        reader.report("", "nests too deeply, or contains itself")
     if reader.problems and isinstance(raw, Mapping):
-        _check_other_sections(raw, reader, judge=judge, alternatives=alternatives)
-    _stop_at(reader.problems, source)
+        _check_readable_sections(raw, reader, judge=judge, alternatives=alternatives)
+    _raise_problems(reader.problems, source)
 
+    # Metrics of ragas may come from the file and from the caller.
     for name in ragas:
         if name in config.ragas:
-            reader.problem(f"ragas.{name}", "is given twice")
+            reader.report(f"ragas.{name}", "is given twice")
     config = replace(config, ragas={**config.ragas, **ragas})
-    effective = _effective(config, judge=judge)
-    _check_values(config, reader.problem)
+
+    # Check what the types of the sections allow.
+    effective = _with_metrics_that_are_on(config, judge=judge)
+    _check_values(config, reader.report)
     if not judge:
-        _check_needs(effective, alternatives, reader.problem)
-    _stop_at(reader.problems, source)
+        _check_needed_models(effective, alternatives, reader.report)
+    _raise_problems(reader.problems, source)
 
     if config.metrics and not effective.judged:
         warn_caller(
@@ -140,39 +141,57 @@ def _check_sections_without_value(raw: Mapping[Any, Any], reader: Reader) -> Non
     """Report metrics that the file names without a value, as ``faithfulness:`` alone does."""
     for name in JUDGED_BY_NAME:
         if name in raw and raw[name] is None:
-            reader.problem(name, "expected a mapping, got nothing; {} turns it on")
+            reader.report(name, "expected a mapping, got nothing; {} turns it on")
     if "answer_match" in raw and raw["answer_match"] is None:
-        reader.problem("answer_match", "expected a way to match, such as exact, got nothing")
+        reader.report("answer_match", "expected a way to match, such as exact, got nothing")
 
 
-def _check_other_sections(
+def _check_readable_sections(
     raw: Mapping[Any, Any], reader: Reader, *, judge: bool, alternatives: Mapping[str, str]
 ) -> None:
-    """Report invalid values of the sections that could be read, besides those that could not."""
-    unread = {
-        name for name in raw if any(key.startswith(join("", name)) for key in reader.problems)
-    }
-    if "custom_evaluations" in unread:
-        # It may name one of their outputs.
-        unread.add("primary")
-    others = {name: value for name, value in raw.items() if name not in unread}
+    """Check the values in those sections of a configuration that could be read.
+
+    So a user sees all problems at once, although some sections have problems already.
+
+    Args:
+        raw: the configuration, some of whose sections could not be read.
+        reader: has the problems of these sections; more are reported to it.
+        judge: as in `check_config`, like `alternatives`.
+    """
     if "" in reader.problems:
+        # The configuration as a whole could not be read.
         return
-    config = Reader().section(Config, others)
+    unreadable = {
+        name for name in raw if any(key.startswith(join_key("", name)) for key in reader.problems)
+    }
+    if "custom_evaluations" in unreadable:
+        # Primary metrics may be outputs of custom evaluations.
+        unreadable.add("primary")
+    readable_sections = {name: value for name, value in raw.items() if name not in unreadable}
+    config = Reader().read_section(Config, readable_sections)
     if config is None:
         return
-    _check_values(config, reader.problem)
-    if not judge and "llm" not in unread:
-        _check_needs(_effective(config, judge=judge), alternatives, reader.problem)
+    _check_values(config, reader.report)
+    if not judge and "llm" not in unreadable:
+        effective = _with_metrics_that_are_on(config, judge=judge)
+        _check_needed_models(effective, alternatives, reader.report)
 
 
-def _stop_at(problems: Mapping[str, str], source: str | None) -> None:
-    """Raise a `ConfigError` if there are problems, which are by key; that of the whole is ""."""
+def _raise_problems(problems: Mapping[str, str], source: str | None) -> None:
+    """Raise an error if a configuration has problems.
+
+    Args:
+        problems: the problems by key. A problem of the whole configuration has the key "".
+        source: the file of the configuration; None if it is from no file.
+
+    Raises:
+        ConfigError: there are problems.
+    """
     if not problems:
         return
     lines = []
-    for key, what in problems.items():
-        lines.append(f"{key}: {what}" if key else what)
+    for key, problem in problems.items():
+        lines.append(f"{key}: {problem}" if key else problem)
     raise ConfigError(lines, source)
 
 
@@ -188,10 +207,10 @@ def load_part(path: str, key: str) -> Config:
     if isinstance(raw, Mapping):
         raw = {name: value for name, value in raw.items() if name == key}
     reader = Reader()
-    part: Config = reader.section(Config, raw)
-    _stop_at(reader.problems, path)
-    check_user_metrics(part, reader.problem)
-    _stop_at(reader.problems, path)
+    part: Config = reader.read_section(Config, raw)
+    _raise_problems(reader.problems, path)
+    check_user_metrics(part, reader.report)
+    _raise_problems(reader.problems, path)
     return part
 
 
@@ -210,9 +229,15 @@ def read_config(source: str) -> Any:
         raise ConfigError([str(error)], source) from None
 
 
-def _effective(config: Config, *, judge: bool) -> Config:
-    """Return the configuration with the metrics that are on by default, without those that are
-    off.
+def _with_metrics_that_are_on(config: Config, *, judge: bool) -> Config:
+    """Return a configuration that has the sections of exactly those metrics that are on.
+
+    If the configuration names no metric, some are on by default, as far as there are models or a
+    judge of the caller.
+
+    Args:
+        config: the configuration as its author wrote it.
+        judge: whether the caller brings a judge, which answers requests for no embeddings.
     """
     has_embedding = config.llm is not None and config.llm.embedding is not None
     if config.turned_on == "all":
@@ -247,140 +272,145 @@ def _without_disabled_metrics(config: Config) -> Config:
     config = replace(config, **dict.fromkeys(disabled))
     if config.llm is None or config.judged:
         return config
+    if not config.custom_metrics:
+        return replace(config, llm=None)
     # Metrics in code have limits, too.
-    llm = LLMConfig(limits=config.llm.limits) if config.custom_metrics else None
-    return replace(config, llm=llm)
+    return replace(config, llm=LLMConfig(limits=config.llm.limits))
 
 
-def _check_values(config: Config, problem: Problem) -> None:
+def _check_values(config: Config, report: Report) -> None:
     """Report values that are invalid whatever metrics are on."""
     if config.llm is not None:
-        _check_llm(config.llm, problem)
+        _check_llm(config.llm, report)
     if config.execute is not None:
-        _check_execute(config.execute, problem)
-    _check_built_in_metrics(config, problem)
+        _check_execute(config.execute, report)
+    _check_built_in_metrics(config, report)
     for key, section in config.judged.items():
         if len({*section.judges}) < len(section.judges):
-            problem(f"{key}.judges", "names a judge twice")
-    check_user_metrics(config, problem)
+            report(f"{key}.judges", "names a judge twice")
+    check_user_metrics(config, report)
 
-    def problem_in_code(name: str, what: str) -> None:
-        problem(f"custom_metrics.{name}", what)
+    def report_metric_in_code(name: str, problem: str) -> None:
+        report(f"custom_metrics.{name}", problem)
 
-    in_code = check_metrics(config, config.custom_metrics, problem_in_code)
-    _check_primary(config, in_code, problem)
+    metrics_in_code = check_metrics(config, config.custom_metrics, report_metric_in_code)
+    _check_primary(config, metrics_in_code, report)
 
 
-def _check_built_in_metrics(config: Config, problem: Problem) -> None:
-    """Report values of single metrics that the types of their sections allow."""
+def _check_built_in_metrics(config: Config, report: Report) -> None:
+    """Report invalid values of built-in metrics that the types of their sections cannot exclude."""
     ragas_correctness = config.ragas_answer_correctness
     if ragas_correctness is not None and not sum(ragas_correctness.weights):
-        problem("ragas_answer_correctness.weights", "expected a sum above 0")
+        report("ragas_answer_correctness.weights", "expected a sum above 0")
 
     correctness = config.answer_correctness
     if correctness is not None and correctness.prompt is not None:
         check_placeholders(
-            "answer_correctness.prompt", correctness.prompt, CORRECTNESS_INPUTS, problem
+            "answer_correctness.prompt", correctness.prompt, CORRECTNESS_INPUTS, report
         )
 
     answer_match = config.answer_match
     if isinstance(answer_match, AnswerMatchConfig) and answer_match.tolerance:
         is_valid = answer_match.match == "number" and answer_match.tolerance < 1
         if not is_valid:
-            problem(
+            report(
                 "answer_match.tolerance",
                 "is for `match: number`, relative, and below 1; 0.05 is 5%",
             )
 
 
-def _check_primary(config: Config, in_code: Sequence[CodeMetric], problem: Problem) -> None:
+def _check_primary(config: Config, metrics_in_code: Sequence[CodeMetric], report: Report) -> None:
     """Report primary metrics that no result can have."""
-    known = [ERROR_RATE, *RESULT_METRICS, *RETRIEVAL_METRICS, *outputs_of_users(config, in_code)]
+    user_metrics = outputs_of_users(config, metrics_in_code)
+    known = [ERROR_RATE, *RESULT_METRICS, *RETRIEVAL_METRICS, *user_metrics]
     for index, name in enumerate(config.primary or ()):
         if name in known or is_metric(name):
             continue
-        if not any(metric.may_give(name) for metric in in_code):
-            problem(f"primary[{index}]", f"{name!r} is no metric; {did_you_mean(name, known)}")
+        # Some metrics in code do not declare the keys of their values.
+        if not any(metric.may_give(name) for metric in metrics_in_code):
+            report(f"primary[{index}]", f"{name!r} is no metric; {did_you_mean(name, known)}")
 
 
-def _check_llm(llm: LLMConfig, problem: Problem) -> None:
+def _check_llm(llm: LLMConfig, report: Report) -> None:
     """Report addresses and parameters of models that cannot be used."""
     models: dict[str, ModelConfig | None] = {
         "llm.generation": llm.generation,
         "llm.embedding": llm.embedding,
     }
     for name, judge in llm.judges.items():
-        models[join("llm.judges", name)] = judge
+        models[join_key("llm.judges", name)] = judge
     for key, model in models.items():
         if model is not None:
-            _check_model(key, model, problem)
+            _check_model(key, model, report)
     if GENERATION in llm.judges:
-        problem(
+        report(
             f"llm.judges.{GENERATION}", "expected another name: this one stands for llm.generation"
         )
 
 
-def _check_model(key: str, model: ModelConfig, problem: Problem) -> None:
-    """Report an address that is none, and parameters that each request has itself."""
+def _check_model(key: str, model: ModelConfig, report: Report) -> None:
+    """Report an invalid address of a model, and parameters that each request sets itself."""
     if model.base_url is not None:
-        wrong = wrong_with_url(model.base_url)
-        if wrong is not None:
-            problem(f"{key}.base_url", wrong)
-    for parameter in OF_THE_REQUEST:
+        problem = wrong_with_url(model.base_url)
+        if problem is not None:
+            report(f"{key}.base_url", problem)
+    for parameter in KEYS_OF_REQUESTS:
         if parameter in model.parameters:
-            problem(f"{key}.parameters.{parameter}", "may not be given: each request has its own")
+            report(f"{key}.parameters.{parameter}", "may not be given: each request has its own")
 
 
-def _check_execute(execute: ExecuteConfig, problem: Problem) -> None:
-    """Report what is wrong with where queries are run."""
+def _check_execute(execute: ExecuteConfig, report: Report) -> None:
+    """Report problems of the section that says where queries are run."""
     sources = [execute.endpoint, execute.graph, execute.database]
     if sum(source is not None for source in sources) != 1:
-        problem("execute", "expected one of endpoint, graph and database")
+        report("execute", "expected one of endpoint, graph and database")
     if execute.endpoint is not None:
-        wrong = wrong_with_url(execute.endpoint)
-        if wrong is not None:
-            problem("execute.endpoint", wrong.replace("belongs in api_key", "belongs in headers"))
+        problem = wrong_with_url(execute.endpoint)
+        if problem is not None:
+            # Unlike a model, an endpoint has no `api_key`.
+            problem = problem.replace("belongs in api_key", "belongs in headers")
+            report("execute.endpoint", problem)
     if execute.graph is not None:
-        _check_graph(execute, execute.graph, problem)
+        _check_graph(execute, execute.graph, report)
     if execute.database is not None:
-        _check_database(execute, execute.database, problem)
+        _check_database(execute, execute.database, report)
     elif execute.database_name is not None:
-        problem("execute.database_name", "is only for a database")
+        report("execute.database_name", "is only for a database")
     if (execute.username is None) != (execute.password is None):
-        problem("execute", "expected username and password, or neither")
-    _check_prefixes(execute, problem)
+        report("execute", "expected username and password, or neither")
+    _check_prefixes(execute, report)
 
 
-def _check_prefixes(execute: ExecuteConfig, problem: Problem) -> None:
-    """Report prefixes that are none, and prefixes for Cypher."""
+def _check_prefixes(execute: ExecuteConfig, report: Report) -> None:
+    """Report invalid prefixes of SPARQL, and prefixes although queries are in Cypher."""
     if execute.runs_cypher and execute.prefixes:
-        problem("execute.prefixes", "is for SPARQL, and Cypher has no prefixes")
+        report("execute.prefixes", "is for SPARQL, and Cypher has no prefixes")
     for prefix, iri in execute.prefixes.items():
         if not _PREFIX.fullmatch(prefix) or not _IRI.fullmatch(iri):
-            key = join("execute.prefixes", prefix)
-            problem(key, "expected a prefix without its colon, and an absolute IRI")
+            key = join_key("execute.prefixes", prefix)
+            report(key, "expected a prefix without its colon, and an absolute IRI")
 
 
-def _check_database(execute: ExecuteConfig, address: str, problem: Problem) -> None:
-    """Report an address that is none, and what only an endpoint has."""
-    wrong = _wrong_with_bolt_address(address)
-    if wrong is not None:
-        problem("execute.database", wrong)
+def _check_database(execute: ExecuteConfig, address: str, report: Report) -> None:
+    """Report an invalid address of a database, and values that are only for an endpoint."""
+    problem = _wrong_with_bolt_address(address)
+    if problem is not None:
+        report("execute.database", problem)
     for name in ("headers", "allow_from", "allow_service"):
         if getattr(execute, name):
-            problem(f"execute.{name}", "is for an endpoint, not for a database")
+            report(f"execute.{name}", "is for an endpoint, not for a database")
 
 
-def _check_graph(execute: ExecuteConfig, path: str, problem: Problem) -> None:
-    """Report a file that is none, and what only an endpoint has."""
+def _check_graph(execute: ExecuteConfig, path: str, report: Report) -> None:
+    """Report a graph that is not a file of RDF, and values that are only for an endpoint."""
     suffixes = [*GRAPH_SUFFIXES, LADYBUG_SUFFIX]
     if os.path.splitext(path)[1].lower() not in suffixes:
-        problem("execute.graph", f"expected a file that ends in {', '.join(suffixes)}")
+        report("execute.graph", f"expected a file that ends in {', '.join(suffixes)}")
     elif not os.path.isfile(path):
-        problem("execute.graph", "there is no such file")
+        report("execute.graph", "there is no such file")
     for name in ("headers", "username", "password", "allow_from", "allow_service"):
         if getattr(execute, name):
-            problem(f"execute.{name}", "is for an endpoint, not for a graph")
+            report(f"execute.{name}", "is for an endpoint, not for a graph")
 
 
 def _wrong_with_bolt_address(text: str) -> str | None:
@@ -400,7 +430,7 @@ def _wrong_with_bolt_address(text: str) -> str | None:
     return None
 
 
-def _check_needs(config: Config, alternatives: Mapping[str, str], problem: Problem) -> None:
+def _check_needed_models(config: Config, alternatives: Mapping[str, str], report: Report) -> None:
     """Report the models that are missing for the metrics that are on.
 
     Which models a metric of ragas needs is known when it is made.
@@ -408,27 +438,30 @@ def _check_needs(config: Config, alternatives: Mapping[str, str], problem: Probl
     Args:
         config: the configuration.
         alternatives: what the caller can give in code in place of a model, by the key of the model.
-        problem: reports a problem at a key.
+        report: reports a problem at a key.
     """
-    judges = {} if config.llm is None else config.llm.judges
+    judges: Collection[str] = ()
+    if config.llm is not None:
+        judges = config.llm.judges
     for key, section in config.judged.items():
-        missing = []
+        missing_models = []
+        asks_generation = GENERATION in section.judges
         is_of_ragas = isinstance(section, RagasMetricConfig)
-        if GENERATION in section.judges and not is_of_ragas and not has_model(config, GENERATION):
-            missing.append(f"llm.{GENERATION}")
+        if asks_generation and not is_of_ragas and not has_model(config, GENERATION):
+            missing_models.append(f"llm.{GENERATION}")
         if key in config.embedding_metrics and not has_model(config, "embedding"):
-            missing.append("llm.embedding")
-        if missing:
-            ways = [
-                f"{model} or {alternatives[model]}" if model in alternatives else model
-                for model in missing
-            ]
-            problem(key, f"needs {' and '.join(ways)}")
+            missing_models.append("llm.embedding")
+        if missing_models:
+            remedies = []
+            for model in missing_models:
+                alternative = alternatives.get(model)
+                remedies.append(model if alternative is None else f"{model} or {alternative}")
+            report(key, f"needs {' and '.join(remedies)}")
 
         for index, name in enumerate(section.judges):
             if name != GENERATION and name not in judges:
                 hint = did_you_mean(name, [*judges, GENERATION])
-                problem(f"{key}.judges[{index}]", f"{name!r} is none of llm.judges; {hint}")
+                report(f"{key}.judges[{index}]", f"{name!r} is none of llm.judges; {hint}")
 
 
 def has_model(config: Config, name: str) -> bool:
@@ -463,7 +496,7 @@ def wrong_with_url(text: str) -> str | None:
     is_url = has_place and parts.scheme in {"http", "https"}
     if not is_url or not text.isprintable() or " " in text:
         return "expected a URL that begins with http:// or https://"
-    # Transports log them, and paths are appended.
+    # HTTP clients log addresses, and paths are appended to this one.
     if "@" in parts.netloc or "?" in text or "#" in text:
         return "may hold no user, password, query or fragment; a key belongs in api_key"
     return None

@@ -1,4 +1,4 @@
-"""Checks of what users define: their keys of results, which no two metrics may share."""
+"""Checks that no two metrics have the same key of results: users choose keys of their metrics."""
 
 from __future__ import annotations
 
@@ -8,27 +8,24 @@ from typing import TYPE_CHECKING, Any
 from graphrag_eval_async.catalogue.judged import JUDGED_BY_NAME
 from graphrag_eval_async.catalogue.metrics import BY, COST, DISAGREEMENT, RESULT_KEYS
 from graphrag_eval_async.config.in_code import CodeMetric, find_metric
-from graphrag_eval_async.config.reading import join
+from graphrag_eval_async.config.reading import Report, join_key
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from graphrag_eval_async.config.model import Config, CustomEvaluationConfig
 
-    Problem = Callable[[str, str], Any]
-    """Reports what is wrong with the value at a key."""
-
 GATES = ("error_rate", "missing_rate")
-"""Rates that the command line knows, besides metrics."""
+"""Rates on which the command line has gates, besides those on metrics."""
 
-KEYS_OF_JUDGED = ("_error", COST, BY, DISAGREEMENT)
+SUFFIXES_OF_JUDGED = ("_error", COST, BY, DISAGREEMENT)
 """Suffixes of the keys that a judged metric may add to a result, besides its values."""
 
 _PLACEHOLDER = re.compile(r"(?<![{$])\{([A-Za-z_]\w{0,63})\}(?!\})", re.ASCII)
 
 
 class KeyOwners:
-    """The keys of results that are taken, with what has taken them."""
+    """The keys of results that are taken, each with its owner in words."""
 
     def __init__(self) -> None:
         self._owners: dict[str, str] = dict.fromkeys(RESULT_KEYS, "a key of results")
@@ -39,103 +36,123 @@ class KeyOwners:
         self._owners |= dict.fromkeys(JUDGED_BY_NAME, "the name of a built-in metric")
 
     def take(self, key: str, owner: str) -> str | None:
-        """Take a key; return what is wrong if another owner has it already."""
-        taken_by = self._owners.get(key)
+        """Make `owner` the owner of a key; return a problem if the key has one already."""
+        earlier_owner = self._owners.get(key)
         self._owners[key] = owner
-        if taken_by is None:
+        if earlier_owner is None:
             return None
-        return f"{key!r} is already {taken_by}"
+        return f"{key!r} is already {earlier_owner}"
 
 
-def check_user_metrics(config: Config, problem: Problem) -> KeyOwners:
-    """Report what is wrong with custom evaluations and metrics of ragas; return the keys taken."""
+def check_user_metrics(config: Config, report: Report) -> KeyOwners:
+    """Check custom evaluations and metrics of ragas; return the owners of all keys so far.
+
+    Args:
+        config: the configuration.
+        report: called with each problem.
+    """
     owners = KeyOwners()
     for index, evaluation in enumerate(config.custom_evaluations):
-        _check_evaluation(f"custom_evaluations[{index}]", evaluation, owners, problem)
+        _check_evaluation(f"custom_evaluations[{index}]", evaluation, owners, report)
     owners.reserve_built_in_names()
     for name in config.ragas:
-        _check_ragas_name(name, owners, problem)
+        _check_ragas_name(name, owners, report)
     return owners
 
 
 def _check_evaluation(
-    section: str, evaluation: CustomEvaluationConfig, owners: KeyOwners, problem: Problem
+    section: str, evaluation: CustomEvaluationConfig, owners: KeyOwners, report: Report
 ) -> None:
-    """Report placeholders that name nothing, steps that are not shown, and keys that are taken."""
+    """Report the problems of a custom evaluation, and add its keys of results to `owners`.
+
+    Problems are unknown placeholders, a selection of steps that the judge does not see, and keys
+    that have an owner already.
+
+    Args:
+        section: the key of the evaluation in the configuration.
+        evaluation: the evaluation.
+        owners: the owners of keys of results.
+        report: called with each problem.
+    """
     check_placeholders(
-        f"{section}.instructions", evaluation.instructions, evaluation.inputs, problem
+        f"{section}.instructions", evaluation.instructions, evaluation.inputs, report
     )
     shows_steps = not {"reference_steps", "actual_steps"}.isdisjoint(evaluation.inputs)
     for selection in ("steps_name", "steps_keys"):
         if getattr(evaluation, selection) is not None and not shows_steps:
-            problem(
+            report(
                 f"{section}.{selection}",
                 "selects steps: inputs needs actual_steps or reference_steps",
             )
     if evaluation.name in JUDGED_BY_NAME:
-        problem(f"{section}.name", f"{evaluation.name!r} is the name of a built-in metric")
+        report(f"{section}.name", f"{evaluation.name!r} is the name of a built-in metric")
 
-    # Which key of the configuration asks for which key of results.
-    places = {f"{evaluation.name}{suffix}": f"{section}.name" for suffix in KEYS_OF_JUDGED}
+    # By key of results, the key of the configuration that asks for it.
+    places = {f"{evaluation.name}{suffix}": f"{section}.name" for suffix in SUFFIXES_OF_JUDGED}
     for output in evaluation.outputs:
-        place = join(f"{section}.outputs", output)
+        place = join_key(f"{section}.outputs", output)
         if output.endswith(COST):
-            problem(place, f"ends in {COST}, as only costs do")
+            report(place, f"ends in {COST}, as only costs do")
         elif output in places:
-            problem(place, f"{output!r} is already a key of {section}")
+            report(place, f"{output!r} is already a key of {section}")
         places.setdefault(output, place)
     for key, place in places.items():
-        taken = owners.take(key, f"a key of {section}")
-        if taken is not None:
-            problem(place, taken)
+        problem = owners.take(key, f"a key of {section}")
+        if problem is not None:
+            report(place, problem)
 
 
-def _check_ragas_name(name: str, owners: KeyOwners, problem: Problem) -> None:
-    """Report the name of a metric of ragas if results cannot have its keys."""
-    place = join("ragas", name)
+def _check_ragas_name(name: str, owners: KeyOwners, report: Report) -> None:
+    """Add the keys of a metric of ragas to `owners`; report if one has an owner already."""
+    place = join_key("ragas", name)
     if name.endswith(COST):
-        problem(place, f"ends in {COST}, as only costs do")
-    for suffix in ("", "_reason", *KEYS_OF_JUDGED):
-        taken = owners.take(f"{name}{suffix}", f"a key of {place}")
-        if taken is not None:
-            problem(place, f"{taken}: choose another name")
+        report(place, f"ends in {COST}, as only costs do")
+    for suffix in ("", "_reason", *SUFFIXES_OF_JUDGED):
+        problem = owners.take(f"{name}{suffix}", f"a key of {place}")
+        if problem is not None:
+            report(place, f"{problem}: choose another name")
             return
 
 
-def check_placeholders(key: str, prompt: str, inputs: Sequence[str], problem: Problem) -> None:
-    """Report each name in braces in a prompt that is none of its inputs."""
+def check_placeholders(key: str, prompt: str, inputs: Sequence[str], report: Report) -> None:
+    """Report placeholders of a prompt, names in braces, that are none of its inputs."""
     for name in dict.fromkeys(_PLACEHOLDER.findall(prompt)):
         if name not in inputs:
-            problem(key, f"{{{name}}} is none of its inputs, which are {', '.join(inputs)}")
+            report(key, f"{{{name}}} is none of its inputs, which are {', '.join(inputs)}")
 
 
-def check_metrics(
-    config: Config, functions: Mapping[Any, Any], problem: Problem
-) -> list[CodeMetric]:
-    """Return metrics in code, which are functions or paths by name; report invalid ones."""
+def check_metrics(config: Config, functions: Mapping[Any, Any], report: Report) -> list[CodeMetric]:
+    """Check metrics in code; return those that can be called.
+
+    Args:
+        config: the configuration, whose other metrics have keys of results, too.
+        functions: functions, or their paths, by name of the metric.
+        report: called with the name of a metric, and a problem of it.
+    """
+    # The problems of other metrics were reported before.
     owners = check_user_metrics(config, _ignore_problem)
     metrics = []
     for name, function in functions.items():
         try:
             metric = find_metric(name, function)
         except ValueError as error:
-            problem(name, str(error))
+            report(name, str(error))
             continue
         metrics.append(metric)
-        _take_keys_of_code(metric, owners, problem)
+        _take_keys_of_code(metric, owners, report)
     return metrics
 
 
-def _ignore_problem(_key: str, _what: str) -> None:
-    """Report nothing, as it was reported before."""
+def _ignore_problem(_key: str, _problem: str) -> None:
+    """Do nothing with a problem."""
 
 
-def _take_keys_of_code(metric: CodeMetric, owners: KeyOwners, problem: Problem) -> None:
-    """Take the keys of a metric in code; report the first that is taken already."""
+def _take_keys_of_code(metric: CodeMetric, owners: KeyOwners, report: Report) -> None:
+    """Add the keys of a metric in code to `owners`; report the first that has an owner already."""
     for key in dict.fromkeys((metric.name, *metric.outputs, f"{metric.name}_error")):
-        taken = owners.take(key, f"a key of the metric {metric.name}")
-        if taken is not None:
-            problem(metric.name, taken)
+        problem = owners.take(key, f"a key of the metric {metric.name}")
+        if problem is not None:
+            report(metric.name, problem)
             return
 
 
@@ -146,9 +163,15 @@ def code_metrics(config: Config | None) -> list[CodeMetric]:
     return [find_metric(name, path) for name, path in config.custom_metrics.items()]
 
 
-def outputs_of_users(config: Config, in_code: Iterable[CodeMetric]) -> list[str]:
-    """Return the keys of values that users define, as far as they are known beforehand."""
-    outputs = [output for evaluation in config.custom_evaluations for output in evaluation.outputs]
+def outputs_of_users(config: Config, metrics_in_code: Iterable[CodeMetric]) -> list[str]:
+    """Return the keys of results at which metrics of users have their values.
+
+    Keys that a metric in code does not declare are not among them.
+    """
+    outputs: list[str] = []
+    for evaluation in config.custom_evaluations:
+        outputs += evaluation.outputs
     outputs += config.ragas
-    outputs += [output for metric in in_code for output in metric.outputs]
+    for metric in metrics_in_code:
+        outputs += metric.outputs
     return outputs

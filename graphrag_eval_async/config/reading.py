@@ -1,13 +1,13 @@
-"""Reading a tree of mappings, lists and values into the sections of a configuration."""
+"""Reads a tree of mappings, lists and values into the sections of a configuration."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import date
 from difflib import get_close_matches
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, TypeAlias, Union, get_args, get_origin
 
 import orjson
 from msgspec import UNSET, Struct, ValidationError, convert
@@ -19,174 +19,267 @@ from graphrag_eval_async.errors import describe
 from graphrag_eval_async.removed import explain_removed
 from graphrag_eval_async.text import did_you_mean
 
-MAX_QUOTED = 20  # Longer strings are not quoted in errors: they may be secrets in the wrong place.
+MAX_QUOTED = 20
+"""Length of strings that errors quote. Longer ones may be secrets in the wrong place."""
+
+SIMILARITY = 0.75
+"""How similar, from 0 to 1, an unknown key of a model is to one of ours if it is a mistake."""
+
+Report: TypeAlias = Callable[[str, str], object]
+"""A function that takes a key of the configuration and what is wrong with the value there."""
 
 _PLAIN_KEY = re.compile(r"[\w-]{1,64}\Z")
 
 
 class Reader:
-    """Reads values strictly by the types of fields; text from the environment may stand for a
-    number.
+    """Reads values strictly, by the types of the fields of sections.
+
+    Text from the environment may stand for a number.
+
+    Attributes:
+        problems: the first problem at each key.
     """
 
     def __init__(self) -> None:
-        self.problems: dict[str, str] = {}  # By key, the first that was found there.
+        self.problems: dict[str, str] = {}
 
-    def problem(self, key: str, what: str) -> None:
-        self.problems.setdefault(key, what)
+    def report(self, key: str, problem: str) -> None:
+        """Add a problem at a key, unless there is one already."""
+        self.problems.setdefault(key, problem)
 
-    def section(self, kind: type[Struct], given: Any, key: str = "") -> Any:
-        """The section that a mapping or a section holds; None after a problem."""
-        count = len(self.problems)
-        if isinstance(given, Struct):
-            given = members_of(given)
-        if not isinstance(given, Mapping):
-            return self.problem(key, f"expected a mapping, got {_described(given, key)}")
-        known = {field.encode_name: field for field in fields(kind)}
-        given = _as_published(known, given) if issubclass(kind, ModelConfig) else given
-        for name in given:
-            if name not in known:
-                place = join(key, name)
-                problem = explain_removed(place) or f"unknown key; {did_you_mean(str(name), known)}"
-                self.problem(place, problem)
-        members = {}
-        for name, field in known.items():
-            if name in given:
-                members[field.name] = self._value(field.type, given[name], join(key, name))
+    def read_section(self, kind: type[Struct], value: Any, key: str = "") -> Any:
+        """Return the section in a value; None after a problem.
+
+        Args:
+            kind: the class of the section.
+            value: a mapping or a section.
+            key: the key of the value; "" for the whole configuration.
+        """
+        if isinstance(value, Struct):
+            value = values_by_key(value)
+        if not isinstance(value, Mapping):
+            self.report(key, f"expected a mapping, got {_describe_value(value, key)}")
+            return None
+        known_fields = {field.encode_name: field for field in fields(kind)}
+        if issubclass(kind, ModelConfig):
+            value = _with_our_keys(value, known_fields)
+
+        problem_count = len(self.problems)
+        for name in value:
+            if name not in known_fields:
+                place = join_key(key, name)
+                hint = did_you_mean(str(name), known_fields)
+                self.report(place, explain_removed(place) or f"unknown key; {hint}")
+        arguments = {}
+        for name, field in known_fields.items():
+            place = join_key(key, name)
+            if name in value:
+                arguments[field.name] = self._read_value(field.type, value[name], place)
             elif field.required:
-                self.problem(join(key, name), "missing")
-        return None if len(self.problems) > count else kind(**members)
+                self.report(place, "missing")
+        if len(self.problems) > problem_count:
+            return None
+        return kind(**arguments)
 
-    def _value(self, kind: Any, value: Any, key: str) -> Any:
-        """The value as an annotated type has it; None after a problem."""
-        options = get_args(kind) if get_origin(kind) in {Union, UnionType} else (kind,)
+    def _read_value(self, kind: Any, value: Any, key: str) -> Any:
+        """Return a value as the type of its field requires; None after a problem.
+
+        Args:
+            kind: the type of the field. Errors say that the first type of a union is expected.
+            value: the value.
+            key: the key of the value.
+        """
+        options = (kind,)
+        if get_origin(kind) in {Union, UnionType}:
+            options = get_args(kind)
+        expected = options[0]
         if value is None and NoneType in options:
             return None
-        section = next(
-            (each for each in options if isinstance(each, type) and issubclass(each, Struct)), None
-        )
-        if section is not None and (section is options[0] or isinstance(value, Mapping | Struct)):
-            return self.section(section, value, key)
+
+        # The value is a section, or may be one.
+        section = _section_among(options)
+        is_section = section is expected or isinstance(value, Mapping | Struct)
+        if section is not None and is_section:
+            return self.read_section(section, value, key)
+
+        # The value has texts in it, or is one.
         if isinstance(value, date):
             # Files keep dates as text; `yaml.safe_load` makes a date of `api_version: 2024-10-21`.
             value = value.isoformat()
-        wanted, count = options[0], len(self.problems)
-        base = get_args(wanted)[0] if get_origin(wanted) is Annotated else wanted
-        if isinstance(value, str):
-            value = self._text(value, key)
-        elif isinstance(value, list | tuple) and (base is Any or get_origin(base) is tuple):
-            of_item, *_ = get_args(base) or (Any,)
-            value = [self._value(of_item, item, f"{key}[{i}]") for i, item in enumerate(value)]
-        elif isinstance(value, Mapping) and (base is Any or get_origin(base) is dict):
-            of_name, of_item = get_args(base) or (str, Any)
-            places = {name: join(key, name) for name in value}
-            value = {
-                self._value(of_name, name, places[name]): self._value(of_item, item, places[name])
-                for name, item in value.items()
-            }
-        elif base is Any and not _is_json(value):
-            return self.problem(key, "cannot be written as JSON")
-        if len(self.problems) > count:
+        base = expected
+        if get_origin(expected) is Annotated:
+            base = get_args(expected)[0]
+        may_hold_text = isinstance(value, str | list | tuple | Mapping)
+        if base is Any and not may_hold_text and not _is_json(value):
+            self.report(key, "cannot be written as JSON")
             return None
+        problem_count = len(self.problems)
+        value = self._read_texts_in(value, base, key)
+        if len(self.problems) > problem_count:
+            return None
+
+        # Check its type.
         try:
             return convert(value, kind, strict=not isinstance(value, FromEnvironment))
         except ValidationError:
-            described = _described(value, key, is_number=base in {int, float})
-            return self.problem(key, f"expected {_wanted(wanted)}, got {described}")
+            is_number_expected = base in {int, float}
+            described = _describe_value(value, key, is_number_expected=is_number_expected)
+            self.report(key, f"expected {_describe_type(expected)}, got {described}")
+            return None
 
-    def _text(self, text: str, key: str) -> str:
-        """The text; where it may be secret, with ``${NAME}`` replaced by the environment
-        variable.
+    def _read_texts_in(self, value: Any, base: Any, key: str) -> Any:
+        """Return a value in which texts are read, also those in its items.
+
+        Items are read only if `base` has a type for them. Otherwise, the value is an error, and
+        nothing in it matters.
+
+        Args:
+            value: the value.
+            base: the type of the value, without annotations.
+            key: the key of the value.
+        """
+        if isinstance(value, str):
+            return self._read_text(value, key)
+        if isinstance(value, list | tuple) and (base is Any or get_origin(base) is tuple):
+            item_type = Any if base is Any else get_args(base)[0]
+            return [
+                self._read_value(item_type, item, f"{key}[{index}]")
+                for index, item in enumerate(value)
+            ]
+        if isinstance(value, Mapping) and (base is Any or get_origin(base) is dict):
+            name_type: Any = str
+            item_type = Any
+            if base is not Any:
+                name_type, item_type = get_args(base)
+            items = {}
+            for name, item in value.items():
+                place = join_key(key, name)
+                read_name = self._read_value(name_type, name, place)
+                items[read_name] = self._read_value(item_type, item, place)
+            return items
+        return value
+
+    def _read_text(self, text: str, key: str) -> str:
+        """Return a text; "" after a problem.
+
+        At a key that may be secret, ``${NAME}`` is replaced by the environment variable.
         """
         try:
-            read = (
-                expand(text)
-                if _may_be_secret(key) and not isinstance(text, FromEnvironment)
-                else text
-            )
-            read.encode()
+            # Text of a loaded configuration was replaced before.
+            if _may_be_secret(key) and not isinstance(text, FromEnvironment):
+                text = expand(text)
+            text.encode()
         except KeyError as error:
-            self.problem(key, f"the environment variable {error.args[0]} is not set")
+            self.report(key, f"the environment variable {error.args[0]} is not set")
+            return ""
         except UnicodeEncodeError:
-            self.problem(key, "expected text, got lone surrogates, which UTF-8 cannot encode")
-        else:
-            return read
-        return ""
+            self.report(key, "expected text, got lone surrogates, which UTF-8 cannot encode")
+            return ""
+        return text
 
 
-def members_of(section: Struct | Mapping[str, Any]) -> dict[str, Any]:
-    """Return the members of a section or a mapping, by their keys in a file."""
+def values_by_key(section: Struct | Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of a section or a mapping, by their keys in a file."""
     if isinstance(section, Mapping):
         return dict(section)
     values = {field.encode_name: getattr(section, field.name) for field in fields(section)}
-    return {name: value for name, value in values.items() if value is not UNSET}
+    return {key: value for key, value in values.items() if value is not UNSET}
+
+
+def _section_among(types: Collection[Any]) -> type[Struct] | None:
+    """Return the first class of a section among types; None if there is none."""
+    for kind in types:
+        if isinstance(kind, type) and issubclass(kind, Struct):
+            return kind
+    return None
 
 
 def _is_json(value: Any) -> bool:
+    """Return whether JSON can represent a value exactly."""
     try:
         return bool(orjson.loads(orjson.dumps(value)) == value)
     except TypeError:
         return False
 
 
-def _as_published(known: Mapping[str, Any], given: Mapping[Any, Any]) -> dict[Any, Any]:
-    """A model's section with the keys of the published library as ours.
+def _with_our_keys(section: Mapping[Any, Any], our_keys: Collection[str]) -> dict[Any, Any]:
+    """Return the section of a model, written for the library graphrag-eval, with our keys.
 
-    There, `api_base` is the `base_url`, and unknown keys go into each request. A key that is nearly
-    one of
-    ours stays, and is an error: it was probably meant to be ours.
+    There, `api_base` is the `base_url`, and each unknown key is a field of each request; here, such
+    fields are in `parameters`. A key that is nearly one of ours stays, and is an error later: it is
+    probably a mistake.
     """
-    section = dict(given)
-    if "base_url" not in section and "api_base" in section:
-        section["base_url"] = section.pop("api_base")
-    ours = [*known, "api_base"]
-    free = [
+    renamed = dict(section)
+    if "base_url" not in renamed and "api_base" in renamed:
+        renamed["base_url"] = renamed.pop("api_base")
+    known_keys = [*our_keys, "api_base"]
+    request_keys = [
         key
-        for key in section
-        if key not in ours and not get_close_matches(str(key)[:64], ours, 1, 0.75)
+        for key in renamed
+        if key not in known_keys
+        and not get_close_matches(str(key)[:64], known_keys, n=1, cutoff=SIMILARITY)
     ]
-    if free and isinstance(section.get("parameters", {}), Mapping):
-        section["parameters"] = {key: section.pop(key) for key in free} | dict(
-            section.get("parameters", {})
-        )
-    return section
+    parameters = renamed.get("parameters", {})
+    if request_keys and isinstance(parameters, Mapping):
+        request_fields = {key: renamed.pop(key) for key in request_keys}
+        # What `parameters` says counts for more.
+        renamed["parameters"] = request_fields | dict(parameters)
+    return renamed
 
 
 def _may_be_secret(key: str) -> bool:
-    """Whether strings at the key read the environment, and may be secrets."""
+    """Return whether texts at a key may be secrets, and may name environment variables."""
     return key in {"", "llm", "execute"} or key.startswith(("llm.", "execute."))
 
 
-def join(key: str, name: object) -> str:
-    """The key of a mapping's member; an unusual name is quoted in brackets."""
+def join_key(key: str, name: object) -> str:
+    """Return the key of a value in a mapping, such as ``llm.limits`` or ``llm.judges['a b']``.
+
+    Args:
+        key: the key of the mapping; "" for the whole configuration.
+        name: the name of the value in the mapping. An unusual one is in brackets.
+    """
     if not isinstance(name, str):
         return f"{key}[{describe(name)}]"
     if not _PLAIN_KEY.match(name):
         return f"{key}[{name[:64]!r}]"
-    return f"{key}.{name}" if key else name
+    if not key:
+        return name
+    return f"{key}.{name}"
 
 
-def _wanted(kind: Any) -> str:
-    """What a value of the type is, in words."""
+def _describe_type(kind: Any) -> str:
+    """Return in words which values the type of a field allows, such as "a string"."""
     if get_origin(kind) is Annotated:
         return str(get_args(kind)[1].description)
     if get_origin(kind) is Literal:
         return " or ".join(f'"{value}"' for value in get_args(kind))
-    return {str: "a string", bool: "true or false", dict: "a mapping"}.get(
-        get_origin(kind) or kind, "a list"
-    )
+    names = {str: "a string", bool: "true or false", dict: "a mapping"}
+    return names.get(get_origin(kind) or kind, "a list")
 
 
-def _described(value: Any, key: str, *, is_number: bool = False) -> str:
-    """A value in a few words that tell no secret; a number is quoted where one was expected."""
+def _describe_value(value: Any, key: str, *, is_number_expected: bool = False) -> str:
+    """Return a value in a few words for an error, which must not tell a secret.
+
+    Args:
+        value: the value.
+        key: its key.
+        is_number_expected: whether the key is for a number. Then a number is no secret.
+    """
     if isinstance(value, FromEnvironment):
-        return (
-            f"text from {' and '.join(f'${{{name}}}' for name in VARIABLE.findall(value.written))}"
-        )
-    names = {list: "a list" if value else "an empty list", dict: "a mapping", NoneType: "nothing"}
-    if _may_be_secret(key) and not is_number:
-        names |= {int: "a number", float: "a number"}
-    hidden = _may_be_secret(key) and not key.endswith(".provider")
-    if isinstance(value, str) and (hidden or len(value) > MAX_QUOTED):
-        return "a string"
-    return names.get(type(value)) or describe(value)
+        variables = [f"${{{name}}}" for name in VARIABLE.findall(value.written)]
+        return f"text from {' and '.join(variables)}"
+    may_be_secret = _may_be_secret(key)
+    if isinstance(value, str):
+        is_hidden = may_be_secret and not key.endswith(".provider")
+        if is_hidden or len(value) > MAX_QUOTED:
+            return "a string"
+    elif value is None:
+        return "nothing"
+    elif type(value) is list:
+        return "a list" if value else "an empty list"
+    elif type(value) is dict:
+        return "a mapping"
+    elif type(value) in {int, float} and may_be_secret and not is_number_expected:
+        return "a number"
+    return describe(value)

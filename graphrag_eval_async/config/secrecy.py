@@ -1,4 +1,4 @@
-"""Reading the environment in a configuration, and hiding secrets."""
+"""Reads environment variables that a configuration names, and hides secrets."""
 
 from __future__ import annotations
 
@@ -11,62 +11,90 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 VARIABLE = re.compile(r"\$\{([^{}]+)\}")
+"""Stands for an environment variable in the text of a configuration."""
 
 SDK_SECRETS = ("OPENAI_API_KEY", "AZURE_OPENAI_API_KEY", "AZURE_OPENAI_AD_TOKEN")
 """The variables from which the SDK takes a key that the configuration does not give."""
 
+KEYS_OF_SECRETS = frozenset({"api_key", "password"})
+"""Keys of a configuration whose values are secrets."""
+
+KEYS_OF_ADDRESSES = frozenset({"base_url", "endpoint", "database"})
+"""Keys of a configuration whose values are addresses."""
+
+KEYS_OF_HEADERS = frozenset({"extra_headers", "headers"})
+"""Keys of a configuration whose values are HTTP headers, which may be secrets."""
+
 
 class FromEnvironment(str):
-    """Text in which ``${NAME}`` has been replaced. Its repr is what was written, with the
-    ``${NAME}``.
+    """Text in which each ``${NAME}`` was replaced. Its repr has ``${NAME}``, as it was written.
+
+    Attributes:
+        written: the text as it was written.
+        values: the values of the variables.
     """
 
-    __slots__ = ("read", "written")
+    __slots__ = ("values", "written")
 
     written: str
-    read: tuple[str, ...]  # What the variables held.
+    values: tuple[str, ...]
 
-    def __new__(cls, text: str, written: str, read: tuple[str, ...]) -> FromEnvironment:
+    def __new__(cls, text: str, written: str, values: tuple[str, ...]) -> FromEnvironment:
         self = super().__new__(cls, text)
-        self.written, self.read = written, read
+        self.written = written
+        self.values = values
         return self
 
     def __repr__(self) -> str:
         return repr(self.written)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return FromEnvironment, (str(self), self.written, self.read)
+        return FromEnvironment, (str(self), self.written, self.values)
 
 
 def expand(text: str) -> str:
-    """`text` with each ``${NAME}`` replaced by the environment variable; `KeyError` if that is
-    not set.
+    """Return text in which each ``${NAME}`` is replaced by the environment variable.
+
+    Text without ``${NAME}`` is returned as it is, other text as `FromEnvironment`.
+
+    Raises:
+        KeyError: a variable is not set.
     """
-    read = tuple(os.environ[name] for name in VARIABLE.findall(text))
-    if not read:
+    values = tuple(os.environ[name] for name in VARIABLE.findall(text))
+    if not values:
         return text
-    return FromEnvironment(VARIABLE.sub(lambda found: os.environ[found[1]], text), text, read)
+    expanded = VARIABLE.sub(lambda variable: os.environ[variable[1]], text)
+    return FromEnvironment(expanded, text, values)
 
 
 def as_written(text: str) -> str:
     """Return text of a configuration as its author wrote it: with ``${NAME}`` instead of the
     value.
     """
-    return text.written if isinstance(text, FromEnvironment) else text
+    if isinstance(text, FromEnvironment):
+        return text.written
+    return text
 
 
 def masked(name: str, value: Any) -> Any:
-    """The value at a key of the configuration, to be shown: without what may be secret."""
-    written = value.written if isinstance(value, FromEnvironment) else value
-    is_address = name in {"base_url", "endpoint", "database"} and isinstance(written, str)
-    if value is not None and (
-        name in {"api_key", "password"} or (is_address and {*"@?#"} & {*written})
-    ):
+    """Return the value at a key of the configuration as it may be shown, without secrets.
+
+    Args:
+        name: the key; for a value in a mapping, the last part of its key.
+        value: the value.
+    """
+    if name in KEYS_OF_SECRETS and value is not None:
         return "***"
-    if name in {"parameters", "extra_headers", "headers"}:
+    if name == "parameters" or name in KEYS_OF_HEADERS:
         return dict.fromkeys(value, "...")
     if isinstance(value, Mapping):
         return {key: masked(key, item) for key, item in value.items()}
+    if not isinstance(value, str):
+        return value
+    written = as_written(value)
+    # A user, a password or a key may be in an address.
+    if name in KEYS_OF_ADDRESSES and not {*"@?#"}.isdisjoint(written):
+        return "***"
     return written
 
 
@@ -76,8 +104,8 @@ def secrets(config: Struct) -> set[str]:
     They are API keys, including those in the SDK's environment variables, and everything else that
     was read from the environment except names of models.
     """
-    found = {*_secrets("", config), *environment_secrets()}
-    return {str(text) for text in found if text}
+    texts = {*_secrets_in("", config), *environment_secrets()}
+    return {str(text) for text in texts if text}
 
 
 def environment_secrets() -> set[str]:
@@ -85,15 +113,27 @@ def environment_secrets() -> set[str]:
     return {os.environ[name] for name in SDK_SECRETS if os.environ.get(name)}
 
 
-def _secrets(name: str, value: Any) -> Iterator[str]:
-    if isinstance(value, FromEnvironment) and name != "model":  # All results have its name.
-        yield from value.read
-    if isinstance(value, str) and name in {"api_key", "password"}:
+def _secrets_in(name: str, value: Any) -> Iterator[str]:
+    """Yield the secrets in a value of a configuration, and in everything inside it.
+
+    Args:
+        name: the key of the value in its mapping; "" for an item of a list, and for a whole
+            configuration or section.
+        value: the value.
+    """
+    # The names of models are no secrets: all results have them.
+    if isinstance(value, FromEnvironment) and name != "model":
+        yield from value.values
+    if isinstance(value, str) and name in KEYS_OF_SECRETS:
         yield value
-    members = asdict(value) if isinstance(value, Struct) else value
-    if isinstance(members, Mapping):
-        for key, item in members.items():
-            yield from _secrets("api_key" if name in {"extra_headers", "headers"} else key, item)
-    elif isinstance(members, list | tuple):
-        for item in members:
-            yield from _secrets("", item)
+
+    if isinstance(value, Struct):
+        value = asdict(value)
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            # Each header may be a secret, as a key of an API is.
+            key_of_item = "api_key" if name in KEYS_OF_HEADERS else key
+            yield from _secrets_in(key_of_item, item)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _secrets_in("", item)

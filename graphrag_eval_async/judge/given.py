@@ -11,13 +11,13 @@ from msgspec import structs
 from graphrag_eval_async.catalogue.sections import GENERATION
 from graphrag_eval_async.config import Config, EmbeddingConfig, GenerationConfig, LLMConfig
 from graphrag_eval_async.config.load import (
-    OF_THE_REQUEST,
+    KEYS_OF_REQUESTS,
     check_config,
     parse_model,
     read_config,
     wrong_with_url,
 )
-from graphrag_eval_async.config.reading import Reader, members_of
+from graphrag_eval_async.config.reading import Reader, values_by_key
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.judge.clients import address_of, is_client, provider_of, share_server
 from graphrag_eval_async.judge.openai_judge import OpenAIJudge
@@ -201,11 +201,11 @@ class Models:
 
     def __init__(self, llm: Mapping[str, Any] | LLMConfig) -> None:
         """Copy the members of the section, which is not changed."""
-        self.sections = members_of(llm)
+        self.sections = values_by_key(llm)
 
     def _other_judges(self) -> dict[str, Any]:
         """Return the sections of `llm.judges`: those of all judges but the first, by name."""
-        return members_of(self.sections.get("judges") or {})
+        return values_by_key(self.sections.get("judges") or {})
 
     def put(self, name: str, section: dict[str, Any]) -> None:
         """Replace the section of a judge's model, or add the section if there is none.
@@ -279,7 +279,7 @@ class Models:
                 "judge: a client needs the name of a model: give OpenAIJudge(client, model=...), "
                 f"or {key}.model in the configuration"
             )
-        self.put(name, {**members_of(section), **_connection_settings(client)})
+        self.put(name, {**values_by_key(section), **_connection_settings(client)})
 
     def put_client_everywhere(self, client: Any) -> None:
         """Set the provider and address of all models but the first judge's to those of a client.
@@ -290,7 +290,7 @@ class Models:
             self.put_client(name, client)
         embedding = self.sections.get(EMBEDDING)
         if embedding:
-            settings = members_of(embedding)
+            settings = values_by_key(embedding)
             self.sections[EMBEDDING] = {**settings, **_connection_settings(client)}
 
 
@@ -309,11 +309,11 @@ def check_settings(
     """
     reader = Reader()
     # The reader does not quote texts at this key in errors, since they may be secrets.
-    reader.section(kind, section, key="llm.generation")
-    for parameter in OF_THE_REQUEST:
+    reader.read_section(kind, section, key="llm.generation")
+    for parameter in KEYS_OF_REQUESTS:
         if parameter in section["parameters"]:
             problem = "may not be given: each request has its own"
-            reader.problem(f"llm.generation.parameters.{parameter}", problem)
+            reader.report(f"llm.generation.parameters.{parameter}", problem)
 
     for key, problem in reader.problems.items():
         # The first problem is raised, in the words of the user's call.

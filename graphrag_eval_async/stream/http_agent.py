@@ -19,7 +19,8 @@ import orjson
 
 from graphrag_eval_async.config import ExecuteConfig, secrets
 from graphrag_eval_async.config.load import wrong_with_url
-from graphrag_eval_async.config.reading import Reader, join
+from graphrag_eval_async.config.reading import Reader, join_key
+from graphrag_eval_async.config.secrecy import FromEnvironment
 from graphrag_eval_async.errors import UsageError, check_extra, check_integer, describe
 from graphrag_eval_async.execution.attempts import MAX_WAIT_SECONDS, PAUSES
 from graphrag_eval_async.execution.endpoint import LARGE
@@ -549,7 +550,7 @@ def _check_params(params: Mapping[str, Any]) -> None:
         items = value if isinstance(value, list) else [value]
         for item in items:
             if not isinstance(item, str | int | float):
-                place = join("params", name)
+                place = join_key("params", name)
                 raise UsageError(f"{place}: expected text, numbers or a list of them")
 
 
@@ -565,7 +566,7 @@ def _config(headers: Mapping[str, str], **limits: float) -> ExecuteConfig:
     """
     reader = Reader()
     section = {"headers": headers, "max_in_flight": MAX_CONNECTIONS, **limits}
-    config: ExecuteConfig = reader.section(ExecuteConfig, section, "execute")
+    config: ExecuteConfig = reader.read_section(ExecuteConfig, section, "execute")
     if reader.problems:
         # Report the first problem, with the name that the argument has here.
         key, problem = next(iter(reader.problems.items()))
@@ -589,8 +590,8 @@ def _secrets_of_headers(headers: Mapping[str, object]) -> set[str]:
     """Return the texts in headers that must be hidden: tokens, and values of the environment."""
     hidden: set[str] = set()
     for name, value in headers.items():
-        # The values of the environment variables in a header.
-        hidden.update(getattr(value, "read", ()))
+        if isinstance(value, FromEnvironment):
+            hidden.update(value.values)
         if _SECRET_HEADER.search(name):
             text = str(value)
             # The header may be "Bearer TOKEN", or "NAME=TOKEN; NAME=TOKEN" for cookies. A server
@@ -631,7 +632,7 @@ def _change_texts(value: Any, change: Callable[[str, str], str], place: str = ""
     """
     if isinstance(value, dict):
         return {
-            change(key, place): _change_texts(item, change, join(place, key))
+            change(key, place): _change_texts(item, change, join_key(place, key))
             for key, item in value.items()
         }
     if isinstance(value, list):
