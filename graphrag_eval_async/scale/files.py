@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from contextlib import nullcontext
 from stat import S_ISREG
 from typing import TYPE_CHECKING, NamedTuple, Unpack
 
@@ -111,11 +110,16 @@ async def evaluate_file(
         ExecutionUnavailable: the configured queries cannot be run.
         OSError: the results cannot be written.
     """
+    # Check the arguments.
     jobs = count_jobs(jobs)
     files = await anyio.to_thread.run_sync(response_files, responses)
     await anyio.to_thread.run_sync(check_apart, results, files)
     evaluator = Evaluator(reference, **options)
-    part = None if shard is None else as_shard(shard)
+    part: Shard | None = None
+    if shard is not None:
+        part = as_shard(shard)
+
+    # Evaluate in this process.
     reason = await anyio.to_thread.run_sync(why_one_process, files, evaluator.trace_format)
     if jobs == 1 or reason is not None:
         stream_options = StreamOptions(ordered=True, on_reject=on_reject)
@@ -123,11 +127,15 @@ async def evaluate_file(
         await _write_results(stream, results)
         return EvaluatedFile(stream.aggregates, stream.rejects, stream.missing, stream.usage)
 
+    # Evaluate in worker processes.
     require_posix("jobs other than 1")
+    shards_path: str | None = None
+    if results is not None:
+        shards_path = f"{os.fspath(results)}{SUFFIX}"
     run = ShardedRun(
         evaluator,
         options,
-        shards_path=None if results is None else f"{os.fspath(results)}{SUFFIX}",
+        shards_path=shards_path,
         max_workers=jobs,
         max_in_flight=MAX_IN_FLIGHT,
         on_reject=on_reject,
@@ -143,11 +151,15 @@ async def evaluate_file(
 
 async def _write_results(stream: EvaluationStream, path: str | os.PathLike[str] | None) -> None:
     """Run a stream to its end, and write its results to a file, unless `path` is None."""
-    with nullcontext() if path is None else LineFile(path) as lines:
+    if path is None:
+        async with stream:
+            async for _ in stream:
+                pass
+        return
+    with LineFile(path) as lines:
         async with stream:
             async for result in stream:
-                if lines is not None:
-                    await lines.send(orjson.dumps(result, option=orjson.OPT_APPEND_NEWLINE))
+                await lines.send(orjson.dumps(result, option=orjson.OPT_APPEND_NEWLINE))
 
 
 async def evaluate_in_processes(
@@ -180,10 +192,12 @@ async def evaluate_in_processes(
 def count_jobs(jobs: int) -> int:
     """Return the number of worker processes; 0 stands for one per available core."""
     check_integer("jobs", jobs, 0)
-    if jobs:
+    if jobs > 0:
         return jobs
-    can_tell = hasattr(os, "sched_getaffinity")
-    return len(os.sched_getaffinity(0)) if can_tell else os.cpu_count() or 1
+    if hasattr(os, "sched_getaffinity"):
+        # A container or a batch system may allow fewer cores than the machine has.
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def why_one_process(files: Sequence[str], traces: TraceFormat | None) -> str | None:
@@ -198,19 +212,27 @@ def why_one_process(files: Sequence[str], traces: TraceFormat | None) -> str | N
         try:
             is_regular = S_ISREG(os.stat(path).st_mode)
         except OSError:
-            return None  # Evaluating it says why it cannot be read.
+            # Whoever opens the file later says why it cannot be read.
+            return None
         if not is_regular:
             return f"{path} is not a regular file"
     return None
 
 
 def check_apart(results: str | os.PathLike[str] | None, files: Sequence[str]) -> None:
-    """Check that the file of results, if there is one, is none of the files that are read.
+    """Check that the file of results is none of the files that are read.
+
+    Args:
+        results: path of the file; None if no results are written.
+        files: paths of the files that are read.
 
     Raises:
-        UsageError: it is.
+        UsageError: it is one of them.
     """
-    if results is not None and os.path.realpath(results) in map(os.path.realpath, files):
+    if results is None:
+        return
+    paths = {os.path.realpath(path) for path in files}
+    if os.path.realpath(results) in paths:
         raise UsageError(
             f"results: {os.fspath(results)!r} is among the responses; it would be overwritten"
         )

@@ -18,8 +18,10 @@ if TYPE_CHECKING:
 SUFFIX = ".shards"
 """The suffix of the folder beside the results of a run."""
 
-LOCK = "lock"
-DRAFT = "."
+LOCK_FILE = "lock"
+"""Name of the file that a run locks in the folder, as long as it uses the folder."""
+
+UNFINISHED_PREFIX = "."
 """Prefix of the folders of shards that are not finished."""
 
 
@@ -41,24 +43,33 @@ class ShardFolder:
         self.path = Path(os.path.abspath(path))
         try:
             self.path.mkdir(exist_ok=True)
-            self._lock = LockedFile(self.path / LOCK)
+            self._lock = LockedFile(self.path / LOCK_FILE)
         except JournalLocked:
             raise JournalLocked(f"{path}: another run writes its results there") from None
         except (OSError, JournalError) as error:
             raise UsageError(f"{path}: cannot be used for finished shards: {error}") from error
-        self.finished = {entry.name for entry in self._shards() if not entry.name.startswith(DRAFT)}
+        self.finished = {
+            shard.name
+            for shard in self._folders_of_shards()
+            if not shard.name.startswith(UNFINISHED_PREFIX)
+        }
 
-    def _shards(self) -> Iterator[Path]:
-        return (entry for entry in self.path.iterdir() if entry.is_dir())
+    def _folders_of_shards(self) -> list[Path]:
+        """Return the folders of shards, finished or not."""
+        return [entry for entry in self.path.iterdir() if entry.is_dir()]
 
     def keep_only(self, names: Collection[str]) -> int:
-        """Delete all shards but these finished ones; return how many finished ones were deleted."""
-        others = self.finished.difference(names)
-        for entry in list(self._shards()):
-            if entry.name in others or entry.name.startswith(DRAFT):
-                shutil.rmtree(entry, ignore_errors=True)
-        self.finished -= others
-        return len(others)
+        """Delete unfinished shards, and finished ones that do not have one of these names.
+
+        Returns:
+            how many finished shards were deleted.
+        """
+        unwanted = self.finished.difference(names)
+        for shard in self._folders_of_shards():
+            if shard.name in unwanted or shard.name.startswith(UNFINISHED_PREFIX):
+                shutil.rmtree(shard, ignore_errors=True)
+        self.finished -= unwanted
+        return len(unwanted)
 
     def of(self, name: str) -> Path:
         """Return the folder of a shard."""
@@ -80,7 +91,7 @@ def finished_in(folder: str, name: str) -> Iterator[Path]:
     So the folder of a shard is complete or absent, even if two workers evaluate the shard: one that
     was presumed dead may still be running.
     """
-    draft = Path(folder, f"{DRAFT}{name}.{token_hex(4)}")
+    draft = Path(folder, f"{UNFINISHED_PREFIX}{name}.{token_hex(4)}")
     finished = Path(folder, name)
     draft.mkdir()
     try:
@@ -88,6 +99,7 @@ def finished_in(folder: str, name: str) -> Iterator[Path]:
         try:
             os.rename(draft, finished)
         except OSError:
+            # Another worker may have finished the shard meanwhile.
             if not finished.exists():
                 raise
     finally:

@@ -23,15 +23,16 @@ if TYPE_CHECKING:
     from graphrag_eval_async.scale.shard import FileShard, Job
 
 QUEUED_PER_WORKER = 1
-"""Shards submitted beyond those in progress, so that no worker waits for this process."""
+"""Shards submitted for each worker beyond the one in progress, so that no worker has to wait."""
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 """Signals that workers ignore: Ctrl-C reaches all processes of a group, but the parent decides."""
 
-GUARD = (
+HINT_AT_MAIN_MODULE = (
     "; each worker imports the script that starts it, so put the call under `if __name__ == "
     '"__main__":`'
 )
+"""End of the message if the first worker dies: most likely, it ran the caller's script again."""
 
 
 class ProcessPool:
@@ -63,19 +64,24 @@ class ProcessPool:
         return asyncio.wrap_future(future)
 
     def _submit(self, shard: FileShard, budget_usd: float | None) -> Future[float]:
-        # Signals are blocked until the process ignores them, or Ctrl-C would end it while it
-        # starts.
+        """Give a shard to the executor, which may start a process; return the executor's future.
+
+        If a process has died, the future has the error.
+        """
+        # A new process has the blocked signals of this thread. It unblocks them when it ignores
+        # them. Otherwise, Ctrl-C would end the process while it starts.
         mask_before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
         try:
             return self._executor.submit(_evaluate, shard, budget_usd)
         except BrokenProcessPool as error:
-            broken: Future[float] = Future()
-            broken.set_exception(error)
-            return broken
+            failed: Future[float] = Future()
+            failed.set_exception(error)
+            return failed
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, mask_before)
 
     def _note_success(self, future: Future[float]) -> None:
+        """Remember that a worker has finished a shard, if the future of the shard says so."""
         if not future.cancelled() and future.exception() is None:
             self._has_finished_one = True
 
@@ -83,11 +89,13 @@ class ProcessPool:
         """Return a `WorkerError` if a worker died; else the error itself."""
         if not isinstance(error, BrokenProcessPool):
             return error
-        hint = "" if self._has_finished_one else GUARD
-        failure = WorkerError(
+        message = (
             f"{shard}, or after: a worker process died, perhaps because memory ran out; finished "
-            f"shards are kept for the next run{hint}"
+            "shards are kept for the next run"
         )
+        if not self._has_finished_one:
+            message += HINT_AT_MAIN_MODULE
+        failure = WorkerError(message)
         failure.__cause__ = error
         return failure
 
@@ -96,7 +104,10 @@ class ProcessPool:
         await write_in_thread(self._close)
 
     def _close(self) -> None:
-        for process in [*(self._executor._processes or {}).values()]:
+        """Kill the processes, and cancel the shards that wait."""
+        # The executor has no dict of processes after its end, and changes it when one dies.
+        processes = list((self._executor._processes or {}).values())
+        for process in processes:
             process.kill()
         self._executor.shutdown(cancel_futures=True)
 
@@ -106,8 +117,9 @@ _worker: ShardWorker
 
 
 def _begin(pickled_job: bytes) -> None:
-    """Prepare a worker process, which leaves signals and warnings to its parent and ends with
-    it.
+    """Prepare a worker process, which leaves signals and warnings to its parent.
+
+    The process ends as soon as its parent ends.
     """
     global _worker
     for number in SIGNALS:
@@ -116,10 +128,12 @@ def _begin(pickled_job: bytes) -> None:
     threading.Thread(target=_end_with_parent, daemon=True).start()
     warnings.simplefilter("ignore")
     _worker = ShardWorker(pickle.loads(pickled_job))  # noqa: S301  (from the parent)
-    gc.freeze()  # What was imported and loaded stays.
+    # Modules and the reference set stay, so the garbage collector need not look at them.
+    gc.freeze()
 
 
 def _end_with_parent() -> None:
+    """Wait until the parent process has ended, then end this process at once."""
     parent = parent_process()
     assert parent is not None  # noqa: S101
     parent.join()
@@ -127,4 +141,5 @@ def _end_with_parent() -> None:
 
 
 def _evaluate(shard: FileShard, budget_usd: float | None) -> float:
+    """Evaluate a shard in this worker process; return the US dollars that the judge spent."""
     return _worker.evaluate_file_shard(shard, budget_usd)

@@ -51,10 +51,13 @@ MAX_RETRIES = 3
 BATCH_ROWS = 2048
 """Rows of a dataset that a worker evaluates as one shard."""
 
+MAX_ERROR_CHARACTERS = 2000
+"""How much of the text of Ray's error is shown."""
+
 JSON_COLUMNS = ("actual_steps", "metadata")
 """Columns of a dataset that may hold JSON text instead of lists and structs."""
 
-NAME = "graphrag_eval_async_shard"
+COLUMN_OF_NAMES = "graphrag_eval_async_shard"
 """The column in which workers return the names of the shards that they made of rows."""
 
 
@@ -108,6 +111,7 @@ def evaluate_dataset(
         ReferenceDataError: the reference set is invalid.
         ConfigError: the configuration is invalid, or needs a package that is not installed.
     """
+    # Check the arguments.
     require_posix("evaluate_dataset")
     if find_spec("ray") is None or find_spec("pyarrow") is None:
         raise UsageError(f"evaluate_dataset {needs('ray')}")
@@ -116,6 +120,8 @@ def evaluate_dataset(
     path = os.fspath(results)
     evaluator = Evaluator(reference, **options)
     checked_responses = check_responses(responses, path, evaluator)
+
+    # Evaluate in a thread with an event loop of its own, so that this also works in a notebook.
     run = ShardedRun(
         evaluator,
         options,
@@ -124,7 +130,6 @@ def evaluate_dataset(
         max_in_flight=max_in_flight,
         on_reject=on_reject,
     )
-    # In a thread with an event loop of its own, so that this also works in a notebook.
     with start_blocking_portal() as portal:
         portal.call(
             partial(evaluate_on_ray, run, checked_responses, results=path, num_cpus=num_cpus)
@@ -151,7 +156,9 @@ def check_responses(responses: Responses, results: str, evaluator: Evaluator) ->
     if trace_format is not None and trace_format.is_grouped:
         raise UsageError("format: spans of one trace stand in several rows; convert them first")
     is_dataset = callable(getattr(responses, "map_batches", None))
-    return responses if is_dataset else _check_files(responses, results)
+    if is_dataset:
+        return responses
+    return _check_files(responses, results)
 
 
 async def evaluate_on_ray(
@@ -193,7 +200,9 @@ def _evaluate_rows(dataset: Any, job: Job, workers: int, num_cpus: float) -> Ite
     """Have workers evaluate batches of rows as shards; yield the name of each as it is finished."""
     import ray
 
-    budget_share = None if job.budget_usd is None else job.budget_usd / workers
+    budget_share = job.budget_usd
+    if budget_share is not None:
+        budget_share /= workers
     evaluated = dataset.map_batches(
         RowWorker,
         batch_size=BATCH_ROWS,
@@ -205,11 +214,16 @@ def _evaluate_rows(dataset: Any, job: Job, workers: int, num_cpus: float) -> Ite
         max_task_retries=MAX_RETRIES,
     )
     for table in evaluated.iter_batches(batch_size=None, batch_format="pyarrow"):
-        yield from table[NAME].to_pylist()
+        yield from table[COLUMN_OF_NAMES].to_pylist()
 
 
 def _check_files(responses: Any, results: str) -> list[str]:
-    """Return the absolute paths of files that all hosts can read, if they have them."""
+    """Return the absolute paths of files, after a check that workers can read them.
+
+    Raises:
+        UsageError: a file cannot be split, or is the file of results.
+        SourceError: a file does not exist.
+    """
     files = response_files(responses)
     reason = why_one_process(files, None)
     if reason is not None:
@@ -220,12 +234,13 @@ def _check_files(responses: Any, results: str) -> list[str]:
                 f"{path}: does not exist; all hosts of the cluster need it under the same path"
             )
     check_apart(results, files)
-    return [*map(os.path.abspath, files)]
+    return [os.path.abspath(path) for path in files]
 
 
 def _start_ray() -> None:
-    """Connect to the cluster that RAY_ADDRESS names, or start Ray on this machine; it logs
-    trouble only.
+    """Connect to the cluster that RAY_ADDRESS names, or start Ray on this machine.
+
+    Ray logs warnings and errors only.
     """
     os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
     import ray
@@ -238,11 +253,17 @@ def _start_ray() -> None:
 
 
 def _cores(workers: int) -> float:
-    """Return how many cores to reserve for each worker: if they had all, nothing would be read."""
+    """Return how many cores to reserve for each worker: 1, or less if the cluster has few.
+
+    One core stays free, since the tasks that read a dataset need one.
+    """
     import ray
 
     cores = ray.cluster_resources().get("CPU", 1.0)
-    return min(1.0, int(max(0.5, cores - 1) / workers * 100) / 100)
+    cores_of_workers = max(0.5, cores - 1)
+    # Rounded down, so that all workers together do not reserve more.
+    hundredths = int(cores_of_workers / workers * 100)
+    return min(1.0, hundredths / 100)
 
 
 class RayPool:
@@ -285,6 +306,13 @@ def _worker_of(job_reference: Any) -> ShardWorker:
 
 
 def _evaluate_on_ray(job: list[Any], shard: FileShard, budget_usd: float | None) -> float:
+    """Evaluate a shard in a task of Ray; return the US dollars that the judge spent.
+
+    Args:
+        job: a list with Ray's reference to the job, for which Ray would pass the job itself.
+        shard: the shard.
+        budget_usd: what the judge may spend on it; None: as the configuration says.
+    """
     return _worker_of(job[0]).evaluate_file_shard(shard, budget_usd)
 
 
@@ -305,24 +333,25 @@ class RowWorker:
         spent = self._worker.evaluate(responses_in(table), name, self._budget_left)
         if self._budget_left is not None:
             self._budget_left = max(0.0, self._budget_left - spent)
-        return pyarrow.table({NAME: [name]})
+        return pyarrow.table({COLUMN_OF_NAMES: [name]})
 
 
 def responses_in(table: Any) -> list[Mapping[str, Any] | str]:
-    """Return the responses in the rows of a table: lines of JSON in the only column, or an object
-    each.
+    """Return the responses in the rows of a table.
 
-    Of objects, keys with null are left out, and steps that are JSON text are decoded.
+    The only column of a table may have responses as lines of JSON. Otherwise, each row is a
+    response, in which keys with null are left out and steps that are JSON text are decoded.
     """
     rows: list[dict[str, Any]] = table.to_pylist()
-    if table.num_columns == 1 and all(
-        isinstance(text, str) for row in rows for text in row.values()
-    ):
-        return [text for row in rows for text in row.values()]
-    return [_response_in(row) for row in rows]
+    if table.num_columns == 1:
+        cells = [cell for row in rows for cell in row.values()]
+        if all(isinstance(cell, str) for cell in cells):
+            return cells
+    return [_response_of(row) for row in rows]
 
 
-def _response_in(row: Mapping[str, Any]) -> dict[str, Any]:
+def _response_of(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the response in a row of a table, without the keys that are null."""
     response = {key: _without_nulls(value) for key, value in row.items() if value is not None}
     for key in JSON_COLUMNS:
         text = response.get(key)
@@ -334,31 +363,39 @@ def _response_in(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _without_nulls(value: Any) -> Any:
-    """Return a value of Arrow as a line of JSON would have it: structs hold a null for each
-    absent key.
+    """Return a value of Arrow as a line of JSON would have it.
+
+    Structs of Arrow hold a null for each absent key, maps are lists of pairs, and durations are
+    `timedelta`.
     """
     if isinstance(value, dict):
         return {key: _without_nulls(member) for key, member in value.items() if member is not None}
     if isinstance(value, list):
         is_map = bool(value) and all(isinstance(member, tuple) for member in value)
-        return (
-            _without_nulls(dict(value)) if is_map else [_without_nulls(member) for member in value]
-        )
+        if is_map:
+            return _without_nulls(dict(value))
+        return [_without_nulls(member) for member in value]
     if isinstance(value, timedelta):
         return value.total_seconds()
     return value
 
 
 def _explain(error: BaseException, what: str) -> BaseException:
-    """Return the error that a worker raised, or a `WorkerError` with what Ray says."""
-    wrapped: Any = error
-    while wrapped is not None:
-        # What Ray raises is an instance of the worker's error, too, but with another text.
-        original = getattr(wrapped, "cause", wrapped)
-        if isinstance(original, GraphragEvalError):
-            return original
-        wrapped = wrapped.__cause__
-    text = str(error)[-2000:]
+    """Return the error that a worker raised, or a `WorkerError` with what Ray says.
+
+    Args:
+        error: the error that Ray raised.
+        what: what the worker evaluated, in words.
+    """
+    raised: Any = error
+    while raised is not None:
+        # Ray's error for an error of a worker is of the same class, but has another text.
+        error_of_worker = getattr(raised, "cause", raised)
+        if isinstance(error_of_worker, GraphragEvalError):
+            return error_of_worker
+        raised = raised.__cause__
+    # Ray's text may have the log of a worker, whose end says most.
+    text = str(error)[-MAX_ERROR_CHARACTERS:]
     return WorkerError(
         f"{what}: Ray failed, or {MAX_RETRIES + 1} workers died on it, perhaps because memory ran "
         f"out; finished shards are kept for the next run: {text}"

@@ -108,6 +108,7 @@ class ShardedRun:
             UsageError: an option cannot be sent to other processes, or `shards_path` cannot be
                 made.
         """
+        # What the workers need.
         self.workers = most_workers(evaluator.config, max_workers)
         self._is_temporary = shards_path is None
         self._folder = ShardFolder(shards_path or tempfile.mkdtemp(suffix=SUFFIX))
@@ -121,9 +122,8 @@ class ShardedRun:
             is_part=is_part,
             first_tag_keys=first_tag_keys,
         )
-        self._on_reject = on_reject
-        self._send: Send | None = None
-        self._advance: Callable[[], object] = lambda: None
+
+        # The outcome, and where it goes.
         self.aggregates = RunningAggregates(
             templates=self.job.reference.templates, steps=self.job.reference.step_names
         )
@@ -131,15 +131,22 @@ class ShardedRun:
         self.rejects = Rejects()
         self.samples: dict[str, int] = {}
         self.usage = JudgeUsage(FREE)
+        self._on_reject = on_reject
+        self._send: Send | None = None
+        self._advance: Callable[[], object] = lambda: None
+
+        # How far the run is.
         self.resumed = 0
         self.size = 0
         self.consumed = 0
         self._is_stopped = False
-        self._lines_before = 0  # Lines in earlier shards of the file that is being joined.
+        # Number of lines in earlier shards of the file that is being joined.
+        self._lines_before = 0
 
     def close(self) -> None:
-        """Unlock the folder of finished shards, which stay for the next run; delete it if it is
-        temporary.
+        """Unlock the folder of finished shards, and delete the folder if it is temporary.
+
+        Otherwise, the finished shards stay for the next run.
         """
         self._folder.close()
         if self._is_temporary:
@@ -151,14 +158,14 @@ class ShardedRun:
 
     @property
     def missing(self) -> list[str]:
-        """The ids of the questions without a response; none if other runs may have the
-        responses.
+        """The ids of the questions without a response, in the order of the reference set.
+
+        Empty if other runs evaluate the rest of the responses.
         """
         if self.job.is_part:
             return []
-        return [
-            question for question in self.job.reference.questions if question not in self.samples
-        ]
+        question_ids = self.job.reference.questions
+        return [question_id for question_id in question_ids if question_id not in self.samples]
 
     async def evaluate_files(
         self,
@@ -186,6 +193,7 @@ class ShardedRun:
             ExecutionUnavailable: the configured queries cannot be run.
             WorkerError: a worker died.
         """
+        # Find the shards that an earlier run has finished.
         self._send = send
         self._advance = advance
         self.size = sum(shard.size for shard in shards)
@@ -196,8 +204,9 @@ class ShardedRun:
 
         budget = Budget(self.job.budget_usd)
         for shard in finished:
-            budget.spend(self._spent_on(names[shard]))
+            budget.spend(self._read_cost(names[shard]))
 
+        # Evaluate the others, and join shards as soon as all before them are joined.
         unsubmitted = deque(shard for shard in shards if shard not in finished)
         unjoined = deque(shards)
         submitted = _Submitted(pool, budget, shards)
@@ -215,8 +224,8 @@ class ShardedRun:
                     raise failure
                 if not submitted:
                     break
-                done, failure = await submitted.wait()
-                finished.update(done)
+                newly_finished, failure = await submitted.wait()
+                finished.update(newly_finished)
         finally:
             await pool.aclose()
             submitted.abandon()
@@ -236,19 +245,24 @@ class ShardedRun:
         self._send = send
         self._advance = advance
         self._discard_shards()
-        while (name := await in_thread(next, names, None)) is not None:
+        while True:
+            name = await in_thread(next, names, None)
+            if name is None:
+                break
             await self._join(name, line_shift=None)
         self._finish()
 
-    def _spent_on(self, name: str) -> float:
+    def _read_cost(self, name: str) -> float:
         """Return the US dollars that an earlier run spent on a finished shard."""
         usage = JudgeUsage(FREE)
         usage.add_state(read_outcome(self._folder.of(name)).usage)
         return usage.spent or 0.0
 
     def _discard_shards(self, keep: Collection[str] = ()) -> None:
-        """Delete the shards that earlier runs have left, except those to `keep`, and warn of
-        them.
+        """Delete the shards of earlier runs, and warn if finished ones are among them.
+
+        Args:
+            keep: names of the shards that are not deleted.
         """
         discarded = self._folder.keep_only(keep)
         if discarded:
@@ -259,77 +273,102 @@ class ShardedRun:
             )
 
     async def _join_file_shard(self, shard: FileShard, name: str) -> None:
-        """Add what a finished shard of a file has left to this run."""
-        if shard.start == 0:
+        """Add the results, rejects and outcome of a finished shard of a file to this run."""
+        is_first_of_file = shard.start == 0
+        if is_first_of_file:
             self._lines_before = 0
-        # The first line of a later part is counted from the line end before it.
-        shift = self._lines_before - (1 if shard.start else 0)
-        outcome = await self._join(name, shift)
+            line_shift = 0
+        else:
+            # The worker counts the end of the line before the shard as a line, too.
+            line_shift = self._lines_before - 1
+        outcome = await self._join(name, line_shift)
         self._lines_before += outcome.lines
         self.consumed += shard.size
 
     async def _join(self, name: str, line_shift: int | None) -> Outcome:
-        """Add what a finished shard has left to this run, and return its outcome.
+        """Add the results, rejects and outcome of a finished shard to this run.
+
+        The results are sent, and the rejects handed on.
 
         Args:
             name: the name of the shard.
             line_shift: what to add to the numbers of lines of rejects; None if the lines have no
                 numbers.
+
+        Returns:
+            the outcome.
         """
         folder = self._folder.of(name)
         outcome = await write_in_thread(partial(read_outcome, folder))
         aggregates = RunningAggregates.from_bytes(outcome.aggregates)
-        await self._take_results(folder, outcome, aggregates)
-        for question, count in outcome.samples.items():
-            self.samples[question] = self.samples.get(question, 0) + count
+        await self._send_results(folder, outcome, aggregates)
+        for question_id, count in outcome.samples.items():
+            self.samples[question_id] = self.samples.get(question_id, 0) + count
         for _ in range(sum(outcome.samples.values())):
             self._advance()
 
         await write_in_thread(partial(self.aggregates.merge, aggregates))
         self.usage.add_state(outcome.usage)
-        await self._take_rejects(folder, line_shift)
+        await self._read_rejects(folder, line_shift)
         return outcome
 
-    async def _take_results(
+    async def _send_results(
         self, folder: Path, outcome: Outcome, aggregates: RunningAggregates
     ) -> None:
-        """Send the results of a shard, and number their samples as in one process."""
-        repeats = not self.job.is_part and any(
-            question in self.samples for question in outcome.samples
+        """Send the results of a shard, with samples that are numbered as in one process.
+
+        Args:
+            folder: the folder of the shard.
+            outcome: the outcome of the shard.
+            aggregates: the aggregates of the shard, which are corrected for the numbers.
+        """
+        # A worker numbers the samples of a question from 1. Earlier shards may have some, too.
+        has_later_samples = not self.job.is_part and any(
+            question_id in self.samples for question_id in outcome.samples
         )
-        if self._send is None and not repeats:
+        if self._send is None and not has_later_samples:
             return
         async with aiofiles.open(folder / RESULTS, "rb") as file:
             while lines := await file.readlines(BATCH_BYTES):
-                if repeats:
-                    lines = [self._renumbered(line, aggregates) for line in lines]
+                if has_later_samples:
+                    lines = [self._renumber_sample(line, aggregates) for line in lines]
                 if self._send is not None:
                     await self._send(b"".join(lines))
 
-    def _renumbered(self, line: bytes, aggregates: RunningAggregates) -> bytes:
+    def _renumber_sample(self, line: bytes, aggregates: RunningAggregates) -> bytes:
         """Return a result with the number that its sample has in the whole run.
 
-        The `aggregates` of its shard then count it as the later sample that it is.
+        Args:
+            line: the result as a line of JSON.
+            aggregates: the aggregates of its shard. They are corrected if the result is no longer
+                the first sample of its question.
         """
         result = orjson.loads(line)
-        earlier = self.samples.get(result["question_id"], 0)
-        if not earlier:
+        earlier_samples = self.samples.get(result["question_id"], 0)
+        if earlier_samples == 0:
             return line
         if result["sample"] == 1:
             aggregates._recount_as_later_sample(observe(result))
-        result["sample"] += earlier
+        result["sample"] += earlier_samples
         return orjson.dumps(result, option=orjson.OPT_APPEND_NEWLINE)
 
-    async def _take_rejects(self, folder: Path, line_shift: int | None) -> None:
+    async def _read_rejects(self, folder: Path, line_shift: int | None) -> None:
+        """Count the rejects in the folder of a shard, and hand them on; see `_join`."""
         async with aiofiles.open(folder / REJECTS, "rb") as file:
             while lines := await file.readlines(BATCH_BYTES):
                 rejects = [_read_reject(line, line_shift) for line in lines]
                 if isinstance(self._on_reject, RejectWriter):
-                    await write_in_thread(partial(self._take, rejects))
+                    # It writes them to a file, which would block the event loop.
+                    await write_in_thread(partial(self._hand_on, rejects))
                 else:
-                    self._take(rejects)
+                    self._hand_on(rejects)
 
-    def _take(self, rejects: Sequence[Reject]) -> None:
+    def _hand_on(self, rejects: Sequence[Reject]) -> None:
+        """Count rejects, and do with each as `on_reject` says.
+
+        Raises:
+            RejectedResponse: `on_reject` is "raise".
+        """
         for reject in rejects:
             self.rejects.add(reject, keep=self._on_reject == "collect")
             if self._on_reject == "raise":
@@ -341,16 +380,17 @@ class ShardedRun:
         """Record that all shards were joined, and delete their folders."""
         self.aggregates.finish()
         self._folder.remove()
-        names = misnamed_steps(self.job.reference, self.aggregates._step_names())
-        if names:
-            warn_or_log(names)
+        warning = misnamed_steps(self.job.reference, self.aggregates._step_names())
+        if warning:
+            warn_or_log(warning)
 
 
 class _Submitted:
     """The shards that the workers of a pool evaluate or wait to evaluate."""
 
     def __init__(self, pool: Pool, budget: Budget, shards: Sequence[FileShard]) -> None:
-        self._pool, self._budget = pool, budget
+        self._pool = pool
+        self._budget = budget
         self._order = {shard: index for index, shard in enumerate(shards)}
         self._shards: dict[asyncio.Future[float], FileShard] = {}
         self._budget_shares: dict[FileShard, float | None] = {}
@@ -363,19 +403,26 @@ class _Submitted:
         while unsubmitted and len(self) < self._pool.capacity:
             shard = unsubmitted.popleft()
             room_left = self._pool.capacity - len(self) - 1
-            size_beside = sum(other.size for other in islice(unsubmitted, room_left))
-            share = self._budget_shares[shard] = self._budget.reserve(shard.size, size_beside)
-            self._shards[await self._pool.submit(shard, share)] = shard
+            size_beside = sum(next_shard.size for next_shard in islice(unsubmitted, room_left))
+            share = self._budget.reserve(shard.size, size_beside)
+            self._budget_shares[shard] = share
+            future = await self._pool.submit(shard, share)
+            self._shards[future] = shard
 
     def abandon(self) -> None:
-        """Ignore the outcome of the shards that are left."""
+        """Ignore the outcome of the shards that are not finished."""
         for future in self._shards:
             future.cancel()
             if not future.cancelled():
-                future.exception()  # Else asyncio reports it as never retrieved.
+                # Otherwise, asyncio reports that nobody looked at the exception.
+                future.exception()
 
     async def wait(self) -> tuple[list[FileShard], BaseException | None]:
-        """Wait until shards are finished; return them, and why others failed, if any did."""
+        """Wait until workers have finished shards.
+
+        Returns:
+            the finished shards, and the error of the first one that failed; None if none failed.
+        """
         done, _ = await asyncio.wait(self._shards, return_when=asyncio.FIRST_COMPLETED)
         finished: list[FileShard] = []
         failure: BaseException | None = None
@@ -392,8 +439,11 @@ class _Submitted:
 
 
 def _read_reject(line: bytes, line_shift: int | None) -> Reject:
-    """Return the reject that a worker has written, with the number of its line in the whole
-    file.
+    """Return the reject in a line of JSON, with the number of its line in the whole file.
+
+    Args:
+        line: the reject as a worker has written it.
+        line_shift: what to add to the worker's number; None if lines have no numbers.
     """
     reject = msgspec.json.decode(line, type=Reject)
     if line_shift is None or not reject.line:

@@ -36,17 +36,26 @@ if TYPE_CHECKING:
     from graphrag_eval_async.reference import Reference
     from graphrag_eval_async.sources import Responses
 
-RESULTS, REJECTS, OUTCOME = "results.jsonl", "rejects.jsonl", "outcome"
-"""Names of the files that a finished shard leaves in its folder."""
+RESULTS = "results.jsonl"
+"""Name of the file with results in the folder of a finished shard."""
+
+REJECTS = "rejects.jsonl"
+"""Name of the file with rejects in the folder of a finished shard."""
+
+OUTCOME = "outcome"
+"""Name of the file with the `Outcome` in the folder of a finished shard."""
 
 SHARDS = 64
-MIN_SHARD_BYTES, MAX_SHARD_BYTES = 1 << 16, 4 << 20
-"""Files are cut into about `SHARDS` parts, within these sizes.
+"""Number of parts into which a file is cut, if they are neither too small nor too large.
 
-The cuts do not depend on the number of workers, so a run may be repeated with another number. A
-shard takes some milliseconds to start; a run that is killed loses at most one shard for each
-worker.
+The cuts do not depend on the number of workers, so a run may be repeated with another number.
 """
+
+MIN_SHARD_BYTES = 1 << 16
+"""Minimum size of a shard, since each takes some milliseconds to start."""
+
+MAX_SHARD_BYTES = 4 << 20
+"""Maximum size of a shard, since a run that is killed loses one shard for each worker."""
 
 
 class FileShard(msgspec.Struct, frozen=True):
@@ -63,15 +72,24 @@ class FileShard(msgspec.Struct, frozen=True):
 
     @property
     def size(self) -> int:
-        """Return the number of bytes to read."""
-        end = self.file_size if self.end is None else self.end
-        return end - self.start
+        """The number of bytes to read."""
+        if self.end is None:
+            return self.file_size - self.start
+        return self.end - self.start
 
     def __str__(self) -> str:
-        return self.path if self.end is None else f"{self.path}: bytes {self.start} to {self.end}"
+        if self.end is None:
+            return self.path
+        return f"{self.path}: bytes {self.start} to {self.end}"
 
     def name(self, fingerprints: Mapping[str, str]) -> str:
-        """Return a name that another file, range, reference set or configuration would change."""
+        """Return the name of the folder that the finished shard leaves.
+
+        Another file, range, reference set or configuration gives another name.
+
+        Args:
+            fingerprints: those of the reference set, the configuration and the version.
+        """
         place = [os.path.abspath(self.path), self.start, self.end, self.file_size, self.modified_ns]
         identity = orjson.dumps([place, fingerprints], option=orjson.OPT_SORT_KEYS)
         return sha256(identity).hexdigest()[:32]
@@ -168,7 +186,9 @@ def cut_into_shards(windows: Iterable[Window]) -> list[FileShard]:
             shards.append(FileShard(window.path, 0, None, status.st_size, status.st_mtime_ns))
             continue
 
-        end = status.st_size if window.end is None else window.end
+        end = window.end
+        if end is None:
+            end = status.st_size
         for start, shard_end in _line_ranges(window.path, window.start, end):
             shards.append(
                 FileShard(window.path, start, shard_end, status.st_size, status.st_mtime_ns)
@@ -177,7 +197,16 @@ def cut_into_shards(windows: Iterable[Window]) -> list[FileShard]:
 
 
 def _line_ranges(path: str, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """Yield where parts of about the same size begin and end; each consists of whole lines."""
+    """Yield the first byte and the end of parts of a file, which consist of whole lines.
+
+    Args:
+        path: the file.
+        start: the first byte of the first part.
+        end: the end of the last part.
+
+    Raises:
+        SourceError: the file cannot be read.
+    """
     size = min(MAX_SHARD_BYTES, max(MIN_SHARD_BYTES, (end - start) // SHARDS))
     with open_binary(path) as file:
         while start < end:
@@ -219,7 +248,17 @@ class ShardWorker:
         budget_usd: float | None,
         shard: FileShard | None = None,
     ) -> float:
-        """Evaluate responses as the shard `name`; return the US dollars that the judge spent."""
+        """Evaluate responses, and leave a folder with results, rejects and outcome.
+
+        Args:
+            responses: the responses.
+            name: the name of the folder.
+            budget_usd: what the judge may spend; None: as the configuration says.
+            shard: the part of a file in which the responses are, if they are in a file.
+
+        Returns:
+            the US dollars that the judge spent.
+        """
         evaluator = self._evaluator
         if budget_usd is not None:
             evaluator = Evaluator(self._job.reference, **with_budget(self._job.options, budget_usd))
@@ -234,8 +273,10 @@ class ShardWorker:
     async def _evaluate(
         self, evaluator: Evaluator, responses: Responses, draft: Path
     ) -> tuple[Outcome, float]:
-        """Write results and rejects as an ordinary stream finds them; return the outcome and the
-        cost.
+        """Evaluate responses by an ordinary stream, and write results and rejects to a folder.
+
+        Returns:
+            the outcome, without the number of lines, and the US dollars that the judge spent.
         """
         samples = Counter[str]()
         with LineFile(draft / RESULTS) as results, LineFile(draft / REJECTS) as rejects:
@@ -266,8 +307,9 @@ class ShardWorker:
 
 
 def _count_lines(shard: FileShard) -> int:
-    """Return the number of line ends in a part of a file; 0 for a whole file, after which another
-    begins.
+    """Return the number of line ends in a part of a file.
+
+    It is 0 for a whole file: the lines of the next file are counted anew.
 
     Raises:
         SourceError: the file has become shorter since the run began.
@@ -278,7 +320,10 @@ def _count_lines(shard: FileShard) -> int:
     remaining = shard.size
     with open_binary(shard.path) as file:
         file.seek(shard.start)
-        while remaining and (piece := file.read(min(remaining, PIECE_BYTES))):
+        while remaining:
+            piece = file.read(min(remaining, PIECE_BYTES))
+            if not piece:
+                break
             lines += piece.count(b"\n")
             remaining -= len(piece)
     if remaining:
@@ -287,5 +332,5 @@ def _count_lines(shard: FileShard) -> int:
 
 
 def read_outcome(folder: Path) -> Outcome:
-    """Return what `ShardWorker.evaluate` has written into the folder of a finished shard."""
+    """Return the outcome in the folder of a finished shard."""
     return msgspec.msgpack.decode((folder / OUTCOME).read_bytes(), type=Outcome)
