@@ -93,29 +93,41 @@ async def run_evaluation(
     """
     if missing not in ("raise", "skip"):
         raise UsageError(f'missing: expected "raise" or "skip", got {missing!r}')
+    source = responses
+    if isinstance(responses, Mapping):
+        source = list(_with_question_ids(responses))
+
+    # Evaluate all responses. With "raise", the rejects are collected, to raise them together.
     stream_options = StreamOptions(
         ordered=reference is None,
         max_in_flight=max_in_flight,
         on_reject="collect" if on_reject == "raise" else on_reject,
     )
-    source = list(_with_question_ids(responses)) if isinstance(responses, Mapping) else responses
     stream = EvaluationStream(Evaluator(reference, **options), source, stream_options)
-    # Rejects that are read are not logged.
+    # A stream whose rejects are read before its end does not log them.
     rejects = stream.rejects
     async with stream:
         results = [result async for result in stream]
+
+    # Check that nothing is missing.
     if on_reject == "raise" and rejects.total:
         raise RejectedResponses(rejects, rejects.total)
     if missing == "raise" and stream.missing:
         raise MissingResponses(stream.missing)
+
     if reference is None:
         return results
-    places = {question_id: place for place, question_id in enumerate(stream.reference.questions)}
-    return sorted(results, key=lambda result: (places[result["question_id"]], result["sample"]))
+    positions = {
+        question_id: position for position, question_id in enumerate(stream.reference.questions)
+    }
+    return sorted(results, key=lambda result: (positions[result["question_id"]], result["sample"]))
 
 
 def _with_question_ids(responses: Mapping[str, Any]) -> Iterator[Any]:
-    """Yield responses with the ids of their questions, by which they are given.
+    """Yield responses, each with the id of its question as `question_id`.
+
+    Args:
+        responses: the responses by id of their question.
 
     Raises:
         UsageError: a response names another question.
@@ -161,6 +173,7 @@ def compute_aggregates(
         UsageError: `results` is no iterable of results, or `level` is not between 0 and 1.
         ReferenceDataError: the reference set is invalid.
     """
+    # A path is iterable, too, and so is a single result.
     if isinstance(results, str | bytes | Mapping) or not isinstance(results, Iterable):
         raise UsageError(f"results: expected an iterable of results, got {type(results).__name__}")
     aggregates = RunningAggregates()
@@ -168,23 +181,36 @@ def compute_aggregates(
         loaded_reference = load_reference(reference)
         aggregates.order_templates(loaded_reference.templates)
         aggregates.expect_steps(loaded_reference.step_names)
-    kinds = None
+    outputs_by_kind = {}
     if config is not None:
-        from graphrag_eval_async.config import load_config
-        from graphrag_eval_async.metrics import kinds_of_outputs
-
-        # As for your own judge, since no model is called.
-        checked = load_config(config, judge=True)
-        kinds = kinds_of_outputs(checked.custom_evaluations)
-        if checked.ragas:
-            kinds["outputs"] = [*kinds.get("outputs", ()), *checked.ragas]
+        outputs_by_kind = _outputs_by_kind(config)
     for result in results:
-        described = with_outputs(result, kinds) if kinds else result
+        described = result
+        if outputs_by_kind:
+            described = with_outputs(result, outputs_by_kind)
         if include_errors:
             aggregates._count(observe(described, include_errors=True))
         else:
             aggregates.add(described)
     return aggregates.snapshot(detail=detail, level=level, interval=interval)
+
+
+def _outputs_by_kind(
+    config: str | os.PathLike[str] | Mapping[str, Any] | Config,
+) -> dict[str, list[str]]:
+    """Return the outputs of custom evaluations and metrics of ragas in a configuration.
+
+    They are by key of `judge` in a result, such as "outputs".
+    """
+    from graphrag_eval_async.config import load_config
+    from graphrag_eval_async.metrics import kinds_of_outputs
+
+    # No model is called, so it is not checked whether the configuration has all models.
+    checked = load_config(config, judge=True)
+    outputs_by_kind = kinds_of_outputs(checked.custom_evaluations)
+    if checked.ragas:
+        outputs_by_kind["outputs"] = [*outputs_by_kind.get("outputs", ()), *checked.ragas]
+    return outputs_by_kind
 
 
 @without_removed("include_errors", "labels")
@@ -256,9 +282,11 @@ def compare(
     from graphrag_eval_async.inference.comparison import RunningComparison
     from graphrag_eval_async.inference.confidence import check_level
 
+    # Check the arguments before anything is read.
     _check_primary(primary)
     comparison = RunningComparison(primary=primary, non_inferior=non_inferior)
-    check_level(level)  # Before anything is read.
+    check_level(level)
+
     add_results(baseline, comparison.add_baseline, what="baseline")
     add_results(candidate, comparison.add, what="candidate")
     return Comparison(comparison.snapshot(level=level, by=by))
@@ -303,10 +331,10 @@ def plan_questions(
 
 
 def _check_primary(primary: Sequence[str] | None) -> None:
-    """Check that primary metrics are not one string, whose letters would be taken as names.
+    """Check that primary metrics are not a string, whose letters would be taken for metrics.
 
     Raises:
-        UsageError: they are.
+        UsageError: they are a string.
     """
     if isinstance(primary, str):
         raise UsageError(f"primary: expected a list of metrics, got {primary!r}")
@@ -373,12 +401,14 @@ def calibrate(
 
 
 def _raise_or_warn(reject: Reject) -> None:
-    """Warn of an unfinished last line; raise an error about any other line.
+    """Warn of the reject of an unfinished last line; raise an error for any other reject.
 
     Raises:
         AggregationError: the line is not a result.
     """
-    message = f"{reject.path}: {reject}" if reject.path else str(reject)
+    message = str(reject)
+    if reject.path:
+        message = f"{reject.path}: {message}"
     if reject.reason != "incomplete":
         raise AggregationError(message)
     warn(message, GraphragEvalWarning, stacklevel=2)
@@ -395,9 +425,9 @@ def add_results(
     """Call `add` with each result.
 
     Args:
-        results: results, or where they are.
+        results: a path, files, or results as dicts.
         add: called with each result.
-        what: what errors call the results.
+        what: name of the argument with the results, for errors.
         on_reject: called with each line of a file that is not a result.
         may_grow: whether a file may have an unfinished last line; see `read_results`.
 
@@ -408,7 +438,7 @@ def add_results(
         results = read_result_files(results)
     if isinstance(results, JsonlFiles):
         reading = read_results(results, add, on_reject, may_grow=may_grow)
-        # In a thread of its own, since an event loop may run in this one.
+        # An event loop may run in this thread already, so another thread runs one.
         with ThreadPoolExecutor(max_workers=1) as executor:
             executor.submit(asyncio.run, reading).result()
     elif isinstance(results, bytes | Mapping) or not isinstance(results, Iterable):
@@ -449,7 +479,15 @@ async def read_results(
 
 
 def take_result(record: Record, add: Callable[[dict[str, Any]], object]) -> Reject | None:
-    """Call `add` with the result in a record; return a reject if it is not a result."""
+    """Call `add` with the result in a record.
+
+    Args:
+        record: a line of a file.
+        add: takes a result. It raises an `AggregationError` for anything else.
+
+    Returns:
+        None, or a reject if the record is not a result.
+    """
     if isinstance(record, LongLine):
         # Even if it is still being written, it will not become shorter.
         return reject_unread(record._replace(whole=True))
@@ -457,7 +495,7 @@ def take_result(record: Record, add: Callable[[dict[str, Any]], object]) -> Reje
         return reject_unread(record)
     try:
         result = load(record.data, MAX_RESULT_BYTES, offset=record.offset)
-        # It has the unknown keys of a response one level deeper.
+        # A result has the unknown keys of its response one level deeper than the response.
         if nests_deeper(result, MAX_DEPTH + 1):
             raise too_deep()
         add(result)
@@ -469,17 +507,18 @@ def take_result(record: Record, add: Callable[[dict[str, Any]], object]) -> Reje
     except AggregationError as error:
         if not isinstance(result, dict):
             return reject(record, "not_an_object", str(error))
-        other_kind = kind_of_no_result(result)
-        if other_kind and other_kind in str(error):
+        # For a response or a template, the error has this explanation.
+        explanation = kind_of_no_result(result)
+        if explanation and explanation in str(error):
             return reject(record, "not_a_result", str(error))
         return reject(record, "invalid_field", str(error))
     return None
 
 
 def _is_unfinished(line: Line, error: InvalidRecord) -> bool:
-    """Return whether a line is the beginning of a result that is still being written.
+    """Return whether a line that could not be read is the beginning of an object in JSON.
 
-    `error` is why it could not be read.
+    Then its writer has probably not finished it. `error` is why it could not be read.
     """
     is_not_json = error.reason in ("invalid_json", "invalid_utf8")
     return is_not_json and not line.whole and line.data.lstrip().startswith(b"{")
