@@ -102,7 +102,7 @@ class CheckedGate(NamedTuple):
 
 
 def to_float(text: str) -> float:
-    """Return the number that a text is the spelling of; NaN if it is not a number."""
+    """Return the number in a text; NaN if the text is not a number."""
     try:
         return float(text)
     except ValueError:
@@ -154,16 +154,20 @@ def parse_gate(text: str) -> Condition:
     match = CONDITION.fullmatch(text)
     if match is None:
         raise ValueError(f"{text!r}: expected [TEMPLATE:]METRIC >= VALUE, or with >, <= or <")
-    template = match["template"]
-    tag = match["tag"]
+    template: str | None = match["template"]
+    if template is not None:
+        template = template.strip()
+    tag: Tag | None = None
+    if match["tag"] is not None:
+        tag = parse_tag(match["tag"])
     if template is not None and tag is not None:
         raise ValueError(f"{text!r}: expected a template or a tag, not both")
     return Condition(
-        template=None if template is None else template.strip(),
+        template=template,
         metric=match["metric"],
         operator=match["operator"],
         bound=parse_bound(text, match["bound"], match["metric"]),
-        tag=None if tag is None else parse_tag(tag),
+        tag=tag,
     )
 
 
@@ -191,6 +195,7 @@ def rounded(value: float, bound: float) -> str:
     The rounded value is less than, equal to or greater than the bound if the value itself is.
     """
     comparisons = _comparisons(value, bound)
+    # With 17 digits, a float is exact.
     for digits in range(3, 17):
         text = f"{value:.{digits}g}"
         if _comparisons(float(text), bound) == comparisons:

@@ -219,8 +219,9 @@ def is_metric(name: str) -> bool:
 
 
 def is_counted_cost(name: str) -> bool:
-    """Return whether a metric is a cost, but not that of an F1 score, which is a sum of other
-    costs.
+    """Return whether a metric is a cost that is not counted twice.
+
+    The cost of an F1 score is the sum of two other costs, so it does not count.
     """
     return name.endswith(COST) and not name.endswith(f"_f1{COST}")
 
@@ -266,7 +267,5 @@ def lower_is_better(metric: str) -> bool:
 
 
 def fits_64_bits(value: float) -> bool:
-    """Return whether an int, or a float with an integer value, fits in 64 bits, signed or
-    unsigned.
-    """
+    """Return whether an integer, as int or float, fits in 64 bits, with a sign or without."""
     return -(2**63) <= value < 2**64

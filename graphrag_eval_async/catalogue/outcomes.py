@@ -144,7 +144,9 @@ def outcomes_of(
     if not_run:
         unscored = [name for name in ERRORS_OF_RESULT[EXECUTION_ERROR] if name in causes]
         causes |= dict.fromkeys(unscored, NOT_RUN)
-    reason: Outcomes = () if failure is None else ((REASON, failure),)
+    reason: Outcomes = ()
+    if failure is not None:
+        reason = ((REASON, failure),)
 
     missing = tuple((metric, cause) for metric, cause in causes.items() if metric not in metrics)
     if not failed:
@@ -171,22 +173,30 @@ def _causes_if_absent(
         has_steps: whether the question has reference steps.
         took_steps: whether the response lists steps.
     """
-    # The answer of a failed response does not count.
-    state = ABSENT if failed else answer
+    if failed:
+        # The answer of a failed response does not count.
+        answer = ABSENT
     causes: dict[str, str] = {}
-    if state != ANSWERED:
+    if answer != ANSWERED:
         for metric in JUDGED:
             lacks_reference = metric.needs_reference and not has_answer
             if lacks_reference or not metric.counts_unanswered:
                 continue
-            if state == ABSENT or not metric.scores_blank_answers:
+            if answer == ABSENT or not metric.scores_blank_answers:
                 causes |= dict.fromkeys(metric.values, NO_ANSWER)
         causes[OUTPUTS] = NO_ANSWER
     if has_steps:
-        causes["steps_score"] = NOT_SCORED if took_steps else NO_STEPS
+        causes["steps_score"] = _cause_of_steps(took_steps)
     if failed:
         return dict.fromkeys(causes, RESPONSE_ERROR)
     return causes
+
+
+def _cause_of_steps(took_steps: bool) -> str:
+    """Return why the steps of a response have no score, unless an error says more."""
+    if took_steps:
+        return NOT_SCORED
+    return NO_STEPS
 
 
 def _causes_if_null(keys: Collection[str], failed: bool, took_steps: bool) -> dict[str, str]:
@@ -202,13 +212,11 @@ def _causes_if_null(keys: Collection[str], failed: bool, took_steps: bool) -> di
     Returns:
         the cause for each of these metrics in `keys`, if it has no value.
     """
-    cause_of_steps = NOT_SCORED if took_steps else NO_STEPS
-    causes = {ANSWER_MATCH: NO_ANSWER} | dict.fromkeys((*TOOL_CALLS, *VALUES), cause_of_steps)
-    return {
-        metric: RESPONSE_ERROR if failed else cause
-        for metric, cause in causes.items()
-        if metric in keys
-    }
+    causes = {ANSWER_MATCH: NO_ANSWER}
+    causes |= dict.fromkeys((*TOOL_CALLS, *VALUES), _cause_of_steps(took_steps))
+    if failed:
+        causes = dict.fromkeys(causes, RESPONSE_ERROR)
+    return {metric: cause for metric, cause in causes.items() if metric in keys}
 
 
 def missing_values(
@@ -237,15 +245,7 @@ def missing_values(
         causes |= _causes_if_null(result, failed, took_steps)
 
     # An error in the result is a more exact cause.
-    for key in errors:
-        error = result[key]
-        if error is None:
-            continue
-        cause = NOT_RUN if key == EXECUTION_ERROR else _kind_of(error)
-        for metric in ERRORS_OF_RESULT[key]:
-            # `VALUES` apply only where they are switched on.
-            if metric not in VALUES or metric in result:
-                causes[metric] = cause
+    causes |= _causes_from_errors(result, errors)
 
     # Values that do not count have outcomes, too.
     if not values_count:
@@ -265,6 +265,28 @@ def missing_values(
     if isinstance(reason, str):
         outcomes.append((REASON, reason))
     return outcomes
+
+
+def _causes_from_errors(result: Mapping[str, Any], errors: Iterable[str]) -> dict[str, str]:
+    """Return why metrics have no value, as far as errors in a result say so.
+
+    Args:
+        result: the result.
+        errors: those keys of the result that are in `ERRORS_OF_RESULT`.
+    """
+    causes: dict[str, str] = {}
+    for key in errors:
+        error = result[key]
+        if error is None:
+            continue
+        cause = NOT_RUN
+        if key != EXECUTION_ERROR:
+            cause = _kind_of(error)
+        for metric in ERRORS_OF_RESULT[key]:
+            # `VALUES` apply only where they are switched on.
+            if metric not in VALUES or metric in result:
+                causes[metric] = cause
+    return causes
 
 
 def missing_values_of_step(step: Mapping[str, Any], errors: Sequence[str]) -> list[Outcome]:
@@ -297,7 +319,9 @@ def missing_outputs(
     Yields:
         the name of an output, and the cause.
     """
-    default_cause = METRIC_ERROR if place == CUSTOM_METRICS else OTHER
+    default_cause = OTHER
+    if place == CUSTOM_METRICS:
+        default_cause = METRIC_ERROR
     for output in outputs:
         value = result.get(output)
         if isinstance(value, str):
@@ -312,14 +336,17 @@ def missing_outputs(
 def _error_after(output: str, result: Mapping[str, Any]) -> Any:
     """Return the error of an output that is null; None if the result has none.
 
-    A result has the errors of an evaluation after its outputs, so it is the next key that ends with
-    ``_error``.
+    A result has the error of an evaluation after its outputs, so the error is at the next key that
+    ends with ``_error``.
     """
     keys = [*result]
-    for key in keys[keys.index(output) :]:
+    following_keys = keys[keys.index(output) :]
+    for key in following_keys:
         if isinstance(key, str) and key.endswith("_error"):
             # Keys that this package defines are errors of other metrics.
-            return None if key in RESULT_KEYS else result[key]
+            if key in RESULT_KEYS:
+                return None
+            return result[key]
     return None
 
 
@@ -335,4 +362,6 @@ def _kind_of(error: Any, default_kind: str = OTHER) -> str:
     if not isinstance(error, str):
         return default_kind
     kind = error.partition(":")[0]
-    return kind if kind in FAILURES else default_kind
+    if kind not in FAILURES:
+        return default_kind
+    return kind

@@ -48,10 +48,9 @@ def read_tags(tags: Any, of_template: Tags = ()) -> Tags:
     """
     if tags is None:
         return of_template
-    is_list_of_names = isinstance(tags, list | tuple) and all(
-        isinstance(name, str) for name in tags
-    )
-    raw_value_by_key = dict.fromkeys(tags, TRUE) if is_list_of_names else tags
+    raw_value_by_key = tags
+    if isinstance(tags, list | tuple) and all(isinstance(name, str) for name in tags):
+        raw_value_by_key = dict.fromkeys(tags, TRUE)
     if not isinstance(raw_value_by_key, Mapping):
         raise ValueError(f"tags: expected an object or a list of names, got {describe(tags)}")
 
@@ -65,8 +64,9 @@ def read_tags(tags: Any, of_template: Tags = ()) -> Tags:
         key = raw_key.strip()
         if key in value_by_key:
             raise ValueError(f"tags.{key}: given twice; spaces around it do not count")
-        text = value if isinstance(value, str) else json.dumps(value)
-        value_by_key[key] = text.strip()
+        if not isinstance(value, str):
+            value = json.dumps(value)
+        value_by_key[key] = value.strip()
     return tuple(sorted((dict(of_template) | value_by_key).items()))
 
 
@@ -78,7 +78,9 @@ def _is_valid_key(key: Any) -> bool:
 def tag_name(tag: Tag) -> str:
     """Return a tag as text: ``hops=2``, or only its key if its value is `TRUE`."""
     key, value = tag
-    return key if value == TRUE else f"{key}={value}"
+    if value == TRUE:
+        return key
+    return f"{key}={value}"
 
 
 def parse_tag(text: str) -> Tag:

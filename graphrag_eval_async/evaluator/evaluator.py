@@ -186,7 +186,9 @@ class Evaluator:
         # Check that the reference set has what the metrics and the steps need.
         if rules.match is not None:
             check_matches(self.reference, rules.match, rules.tolerance)
-        execute = None if self._executing is None else self._executing.config
+        execute = None
+        if self._executing is not None:
+            execute = self._executing.config
         check_outputs(
             self.reference,
             runs_sparql=execute is not None and not execute.runs_cypher,
@@ -217,7 +219,10 @@ class Evaluator:
         else:
             record = write_line(response, 1, 0)
         read = partial(self.reader(), record)
-        checked = await run_in_thread(read) if is_large(record) else read()
+        if is_large(record):
+            checked = await run_in_thread(read)
+        else:
+            checked = read()
         if isinstance(checked, Reject):
             raise RejectedResponse(checked)
 
@@ -414,7 +419,9 @@ class Evaluator:
             return None
         rename_steps(response, self._reference_step_names, self._step_names)
         # The steps of a response that is an error are not compared, so their queries do not matter.
-        executed_steps = () if response.failed else steps
+        executed_steps = steps
+        if response.failed:
+            executed_steps = ()
         reference_groups = self._scoring.prepared[question.id].groups
         return await session.run(reference_groups, executed_steps)
 
@@ -426,31 +433,40 @@ class Evaluator:
         from graphrag_eval_async.judge.cache import digest  # Only journals need it.
 
         questions = [question.as_dict() for question in self.reference]
-        rules = self._scoring.rules
-        judging = None if self._judging is None else self._judging.fingerprint
-        # Options that are not set are no part of the fingerprint. So a new option does not change
-        # the fingerprints in older journals.
-        options = [
-            sorted(self._aliases.items()),
-            rules.strict_types,
-            rules.match_columns != BY_CONTENTS and rules.match_columns,
-            rules.tool_calls and "calls",
-            self._executing and self._executing.fingerprint,
-            self.in_code and self.in_code.fingerprint,
-            rules.match and (rules.match, rules.tolerance),
-            self.trace_format and repr(self.trace_format),
-        ]
-        configuration = [
-            rules.mode,
-            judging,
-            sorted(self._scoring.comparators),
-            *filter(None, options),
-        ]
         return {
             "version": RESULTS_VERSION,
             "reference": digest([self.reference.templates, questions]).hex(),
-            "configuration": digest(configuration).hex(),
+            "configuration": digest(self._configuration_in_json()).hex(),
         }
+
+    def _configuration_in_json(self) -> list[Any]:
+        """Return a JSON value of all settings on which results depend.
+
+        Options that are not set are no part of it. So a new option does not change the fingerprints
+        in older journals.
+        """
+        rules = self._scoring.rules
+        judging = None
+        if self._judging is not None:
+            judging = self._judging.fingerprint
+        settings: list[Any] = [rules.mode, judging, sorted(self._scoring.comparators)]
+        if self._aliases:
+            settings.append(sorted(self._aliases.items()))
+        if rules.strict_types:
+            settings.append(True)
+        if rules.match_columns != BY_CONTENTS:
+            settings.append(rules.match_columns)
+        if rules.tool_calls:
+            settings.append("calls")
+        if self._executing is not None:
+            settings.append(self._executing.fingerprint)
+        if self.in_code is not None:
+            settings.append(self.in_code.fingerprint)
+        if rules.match is not None:
+            settings.append((rules.match, rules.tolerance))
+        if self.trace_format is not None:
+            settings.append(repr(self.trace_format))
+        return settings
 
     @property
     def judged(self) -> Sequence[str]:
@@ -474,6 +490,9 @@ class Evaluator:
 
         Metrics of ragas that were given as classes are in `config`.
 
+        Args:
+            what: what needs the paths, for the message of an error.
+
         Raises:
             UsageError: a metric cannot be imported, but `what` needs it.
         """
@@ -483,7 +502,9 @@ class Evaluator:
                     f"metrics[{name!r}]: {what} imports it by its path; give its class, or a "
                     "partial of it, defined at the top of a module"
                 )
-        return {} if self.in_code is None else self.in_code.paths(what)
+        if self.in_code is None:
+            return {}
+        return self.in_code.paths(what)
 
     @property
     def waits(self) -> bool:

@@ -139,8 +139,10 @@ class FastPath:
         self._known_names = known_names
         self._take_sample = take_sample
         self._keeps_steps = keeps_steps
-        self._expected: dict[str, _Expected] = {}  # By the id of the question.
-        self._kinds: dict[str, _KindsOfStep] = {}  # By the name of the step.
+        # Caches: the first has the ids of questions as keys, the second the names of steps, and the
+        # third the arguments of `_remember_shared`.
+        self._expected: dict[str, _Expected] = {}
+        self._kinds: dict[str, _KindsOfStep] = {}
         self._shared: dict[tuple[Any, ...], _Shared] = {}
 
     def evaluate(self, line: Line, source: dict[str, Any] | None) -> Evaluation | None:
@@ -199,8 +201,9 @@ class FastPath:
                 else:
                     failure = "none"
                 score = float(is_matched)
-                is_full = metrics is RESOURCES
-                metrics = _SCORE_AND_RESOURCES if is_full else ("steps_score", *metrics)
+                # Most responses list all resources. Then no tuple is made.
+                has_all = metrics is RESOURCES
+                metrics = _SCORE_AND_RESOURCES if has_all else ("steps_score", *metrics)
                 numbers = (score, *numbers)
 
         # Look up what is counted of all results like this one.
@@ -276,7 +279,10 @@ class FastPath:
                     is_json = output[:1] == "{"
                     is_empty = has_no_rows(output) if is_json else returned_nothing(step)
                     usable.append(name)
-                    kinds.append(kinds_of_step.empty if is_empty else kinds_of_step.returned)
+                    if is_empty:
+                        kinds.append(kinds_of_step.empty)
+                    else:
+                        kinds.append(kinds_of_step.returned)
                 elif status == "error":
                     usable.append(None)
                     kinds.append(kinds_of_step.failed)
@@ -323,8 +329,10 @@ class FastPath:
         expected = self._expected.get(question.id)
         if expected is None:
             groups = decode_steps(data)
-            expected = self._expected[question.id] = _Expected(groups, [None] * len(groups[-1]))
-        return [[*map(_copy_step, group)] for group in expected.groups], expected.tables
+            expected = _Expected(groups, [None] * len(groups[-1]))
+            self._expected[question.id] = expected
+        copies = [[*map(_copy_step, group)] for group in expected.groups]
+        return copies, expected.tables
 
     def _remember_shared(
         self,
@@ -433,7 +441,9 @@ def _match(
     taken: list[int] = []  # Indexes of the steps that are matched.
     for place, step in enumerate(expected):
         name = step["name"]
-        index = len(usable) - 1 if name in usable else -1
+        index = -1
+        if name in usable:
+            index = len(usable) - 1
         while index >= 0 and (usable[index] != name or index in taken):
             index -= 1
         if index >= 0:
@@ -450,8 +460,10 @@ def _match(
             return None
     if not taken:
         return False
-    are_all_matched = len(taken) == len(expected)
-    return True if are_all_matched else None
+    if len(taken) < len(expected):
+        # Only some reference steps are matched.
+        return None
+    return True
 
 
 def _is_same_table(expected: Step, tables: Tables, place: int, output: str) -> bool:
@@ -470,11 +482,12 @@ def _is_same_table(expected: Step, tables: Tables, place: int, output: str) -> b
         return False
     table = tables[place]
     if table is None:
-        table = tables[place] = read_typed_table(expected["output"]) or False
+        table = read_typed_table(expected["output"]) or False
+        tables[place] = table
     if table is False:
         return False
-    other = read_typed_table(output)
-    return other is not None and table.is_same(other)
+    actual_table = read_typed_table(output)
+    return actual_table is not None and table.is_same(actual_table)
 
 
 def _has_step_of(question: Question, names: Container[str]) -> bool:

@@ -83,9 +83,9 @@ class Scoring(NamedTuple):
             quick: whether the comparison runs on an event loop. Then the limit is lower, and
                 exceeding it raises an error, so that the comparison can be repeated in a thread.
         """
-        steps = QUICK_STEPS if quick else STEPS
+        max_steps = QUICK_STEPS if quick else STEPS
         return Budget(
-            steps,
+            max_steps,
             quick=quick,
             strict_types=self.rules.strict_types,
             match_columns=self.rules.match_columns,
@@ -136,7 +136,9 @@ class Scoring(NamedTuple):
 
         # What the aggregates count.
         if steps:
-            counted_steps = steps if executed is None else executed.judged_steps(steps)
+            counted_steps = steps
+            if executed is not None:
+                counted_steps = executed.judged_steps(steps)
             evaluation.steps = step_outcomes(counted_steps)
         _count_outcomes(evaluation, question, response, answer)
         return evaluation
@@ -167,14 +169,7 @@ class Scoring(NamedTuple):
             usable = usable_names(compared)
         evaluation.reference_steps = prepared.steps
 
-        # Set the other metrics of steps. Means of values are null unless the comparison sets them.
-        if self.rules.tool_calls and prepared.groups:
-            called_steps = None if evaluation.failed else steps
-            tool_scores = tool_calls(prepared.groups, called_steps, mode=self.rules.mode)
-            evaluation.of_steps = {**evaluation.of_steps, **tool_scores}
-        if prepared.has_values:
-            null_means = mean_values(prepared.groups, None, mode=self.rules.mode)
-            evaluation.of_steps = {**evaluation.of_steps, **null_means}
+        self._add_metrics_of_steps(evaluation, prepared, steps)
 
         # A limit of the question, such as its maximum number of steps, may be broken. That explains
         # a failure before anything else does.
@@ -209,6 +204,29 @@ class Scoring(NamedTuple):
             # Without a reference answer, no answer was expected.
             has_reference_answer = answer_state(question.reference_answer) == ANSWERED
             evaluation.facts = Facts(unanswered=has_reference_answer)
+
+    def _add_metrics_of_steps(
+        self, evaluation: Evaluation, prepared: Prepared, steps: Steps | None
+    ) -> None:
+        """Add the metrics of steps besides their score to an evaluation.
+
+        Means of values are null, unless the comparison of the steps sets them later.
+
+        Args:
+            evaluation: the evaluation.
+            prepared: the reference steps of the question.
+            steps: the steps of the response; None if it does not list them.
+        """
+        mode = self.rules.mode
+        if self.rules.tool_calls and prepared.groups:
+            called_steps = steps
+            if evaluation.failed:
+                called_steps = None
+            tool_scores = tool_calls(prepared.groups, called_steps, mode=mode)
+            evaluation.of_steps = {**evaluation.of_steps, **tool_scores}
+        if prepared.has_values:
+            null_means = mean_values(prepared.groups, None, mode=mode)
+            evaluation.of_steps = {**evaluation.of_steps, **null_means}
 
     def _add_execution(
         self, executed: Executed, evaluation: Evaluation, prepared: Prepared
@@ -278,7 +296,9 @@ class Scoring(NamedTuple):
         answer = response.fields["actual_answer"]
         if budget.quick and len(answer) > QUICK_CHARACTERS:
             raise ComparisonBudgetExceeded
-        tolerance = self.rules.tolerance if question.tolerance is None else question.tolerance
+        tolerance = question.tolerance
+        if tolerance is None:
+            tolerance = self.rules.tolerance
         score, reason = match_answer(match, question.reference_answer, answer, tolerance)
         evaluation.judged = {ANSWER_MATCH: score, f"{ANSWER_MATCH}_reason": reason}
 

@@ -62,70 +62,92 @@ def configure(
         ConfigError: the configuration is invalid, or needs a package that is not installed.
         UsageError: an argument has an invalid value.
     """
-    aliases = {} if step_aliases is None else step_aliases
+    aliases = step_aliases
+    if aliases is None:
+        aliases = {}
     if config is None and judge is None and not metrics:
-        return Configured(
-            config=None, rules=Rules(mode=steps_groups or "last"), step_aliases=aliases
-        )
-    # Most streams do not need these modules.
-    from graphrag_eval_async.config import LimitsConfig
+        rules = Rules(mode=steps_groups or "last")
+        return Configured(config=None, rules=rules, step_aliases=aliases)
+
+    # Load the configuration. Most streams do not need these modules.
     from graphrag_eval_async.judge.given import GivenJudges
     from graphrag_eval_async.metrics import Judging
     from graphrag_eval_async.metrics.ragas_lookup import split_metrics
 
-    metrics_given = split_metrics(metrics)
-    checked = GivenJudges(judge).load_config(
-        {} if config is None else config, metrics_given.ragas_sections
-    )
+    if config is None:
+        config = {}
+    split = split_metrics(metrics)
+    checked = GivenJudges(judge).load_config(config, split.ragas_sections)
     if not has_reference:
         useless = _names_that_need_a_reference(checked)
         if useless:
             warn_caller(f"without a reference set, these do nothing: {', '.join(useless)}")
 
-    # What judges, computes metrics in code and runs queries.
+    # Create the parts that judge, compute metrics in code and run queries.
     judging = None
     if checked.judged:
-        judging = Judging(checked, judge=judge, on_fatal=on_fatal, ragas=metrics_given.ragas)
+        judging = Judging(checked, judge=judge, on_fatal=on_fatal, ragas=split.ragas)
 
-    in_code = None
-    functions = metrics_given.functions
-    if functions or checked.custom_metrics:
-        from graphrag_eval_async.metrics.in_code import CodeMetrics
-
-        limits = checked.llm.limits if checked.llm is not None else LimitsConfig()
-        in_code = CodeMetrics(checked, functions, limits)
-
-    executing = None
-    steps = checked.steps
-    if checked.execute is not None or steps.check_queries:
-        from graphrag_eval_async.execution import Executing
-
-        executing = Executing(checked.execute, checks=steps.check_queries)
-
-    # How steps and answers are scored. Aliases of another type are refused later.
+    # Aliases of another type are refused later.
     if isinstance(aliases, Mapping):
         aliases = {**checked.aliases, **aliases}
+    return Configured(
+        config=checked,
+        rules=_read_rules(checked, steps_groups),
+        step_aliases=aliases,
+        judging=judging,
+        executing=_make_executing(checked),
+        in_code=_make_code_metrics(checked, split.functions),
+    )
+
+
+def _make_code_metrics(config: Config, functions: Mapping[str, Any]) -> CodeMetrics | None:
+    """Return the metrics in code of a configuration, and those given as functions.
+
+    None if there are none.
+    """
+    if not functions and not config.custom_metrics:
+        return None
+    from graphrag_eval_async.config import LimitsConfig
+    from graphrag_eval_async.metrics.in_code import CodeMetrics
+
+    limits = LimitsConfig()
+    if config.llm is not None:
+        limits = config.llm.limits
+    return CodeMetrics(config, functions, limits)
+
+
+def _make_executing(config: Config) -> Executing | None:
+    """Return what runs or parses queries, as a configuration says; None if it does not say so."""
+    checks = config.steps.check_queries
+    if config.execute is None and not checks:
+        return None
+    from graphrag_eval_async.execution import Executing
+
+    return Executing(config.execute, checks=checks)
+
+
+def _read_rules(config: Config, steps_groups: StepsGroups | None) -> Rules:
+    """Return how steps and answers are scored.
+
+    Args:
+        config: the configuration.
+        steps_groups: which groups of reference steps count; None: as the configuration says.
+    """
+    steps = config.steps
     # `answer_match` is the name of a way to match, or a section with more options.
-    match = checked.answer_match
+    match = config.answer_match
     tolerance = None
     if match is not None and not isinstance(match, str):
         tolerance = match.tolerance
         match = match.match
-    rules = Rules(
+    return Rules(
         mode=steps_groups or steps.groups,
         strict_types=steps.strict_types,
         match_columns=steps.match_columns,
         tool_calls=steps.tool_calls,
         match=match,
         tolerance=tolerance,
-    )
-    return Configured(
-        config=checked,
-        rules=rules,
-        step_aliases=aliases,
-        judging=judging,
-        executing=executing,
-        in_code=in_code,
     )
 
 
