@@ -46,8 +46,9 @@ def _write_point(point: Any) -> dict[str, str]:
     Without its type, it would be a list of numbers.
     """
     coordinates = " ".join(str(number) for number in point)
-    dimension = " Z" if len(point) == 3 else ""
-    text = f"POINT{dimension} ({coordinates})"
+    text = f"POINT ({coordinates})"
+    if len(point) == 3:
+        text = f"POINT Z ({coordinates})"
     if point.srid is not None:
         text = f"SRID={point.srid};{text}"
     return {"$type": "Point", "_value": text}

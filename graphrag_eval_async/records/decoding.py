@@ -108,7 +108,11 @@ def load(data: bytes, max_bytes: int = MAX_LINE_BYTES, *, offset: int = 0) -> An
 
 
 def _check_count(data: bytes, limit: int) -> None:
-    """Raise `InvalidRecord` if JSON text may hold more than `limit` values."""
+    """Check that JSON text has at most `limit` values, as `count_values` counts them.
+
+    Raises:
+        InvalidRecord: it may have more.
+    """
     count = count_values(data)
     if count > limit:
         message = f"{count} lists, objects and commas, more than {limit}; {SHORTEN}"
@@ -191,7 +195,9 @@ def _utf_16_or_32_of(data: bytes, offset: int) -> str | None:
         bytes_per_character = 4
     # The byte of a character of ASCII that is not NUL comes first in little-endian encodings.
     is_little_endian = (offset + leading_nuls) % bytes_per_character == 0
-    return f"{name}LE" if is_little_endian else f"{name}BE"
+    if is_little_endian:
+        return f"{name}LE"
+    return f"{name}BE"
 
 
 def _problem_of_number(text: str, stopped_at: int) -> str | None:
@@ -204,9 +210,11 @@ def _problem_of_number(text: str, stopped_at: int) -> str | None:
     Returns:
         None if there is no such number.
     """
+    start = stopped_at
     # The decoder reads the sign of a negative number before it stops.
-    has_sign = stopped_at > 0 and text[stopped_at - 1] == "-"
-    start = stopped_at - 1 if has_sign else stopped_at
+    has_sign = start > 0 and text[start - 1] == "-"
+    if has_sign:
+        start -= 1
     number = _NOT_FINITE.match(text, start)
     if number is None:
         return None
@@ -246,7 +254,8 @@ def _key_of(text: str, index: int) -> tuple[str | None, bool]:
             last_key = token["string"][1:-1]
         elif token[0] in "[{":
             # What is in a list has the key of the list.
-            keys.append(keys[-1] if is_list[-1] else last_key)
+            key = keys[-1] if is_list[-1] else last_key
+            keys.append(key)
             is_list.append(token[0] == "[")
         else:
             keys.pop()

@@ -212,7 +212,8 @@ def step_outcomes(steps: Iterable[Mapping[str, Any]]) -> StepKinds:
             kind = EMPTY
         else:
             kind = RETURNED
-        counted_name = name if len(name) <= LONGEST_NAME else None
+        is_short = len(name) <= LONGEST_NAME
+        counted_name = name if is_short else None
         outcomes.append((counted_name, kind, 1))
 
     if len(outcomes) <= MANY_STEPS:
@@ -258,9 +259,10 @@ def _result_of(evaluation: Evaluation) -> dict[str, Any]:  # noqa: C901  (a list
     if evaluation.execution_error is not None:
         result[EXECUTION_ERROR] = evaluation.execution_error
     # While metrics are pending, the failure is not known, since the judge may change it.
-    result["failure"] = evaluation.failure if evaluation.pending is None else None
+    failure = evaluation.failure if evaluation.pending is None else None
+    result["failure"] = failure
     facts = evaluation.facts
-    if facts is not None and facts.detail is not None and result["failure"] is not None:
+    if failure is not None and facts is not None and facts.detail is not None:
         result["failure_detail"] = facts.detail
 
     # Other fields of the response.

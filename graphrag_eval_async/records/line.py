@@ -19,7 +19,7 @@ from graphrag_eval_async.records.database_values import find_json_writer
 from graphrag_eval_async.records.usual import USUAL_KEYS, UsualResponse, copy_usual
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterator
 
 Reason = Literal[
     "invalid_utf8",
@@ -310,10 +310,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         return dict(value)
     if isinstance(value, Decimal):
-        if not value.is_finite():
-            raise ValueError(f"{value} {_NOT_FINITE_CURE}")
-        is_whole = value == value.to_integral_value()
-        return int(value) if is_whole else float(value)
+        return _plain_decimal(value)
     if isinstance(value, date):
         # `pandas.NaT`, which stands for a missing time, is a date that does not equal itself.
         is_missing = value != value
@@ -326,6 +323,20 @@ def _plain(value: Any) -> Any:
         if callable(method) and not is_class:
             return method()
     raise TypeError(f"no JSON form for {type(value).__name__}")
+
+
+def _plain_decimal(value: Decimal) -> float:
+    """Return a decimal number as an int if it is whole, and otherwise as a float.
+
+    Raises:
+        ValueError: it is not finite.
+    """
+    if not value.is_finite():
+        raise ValueError(f"{value} {_NOT_FINITE_CURE}")
+    is_whole = value == value.to_integral_value()
+    if is_whole:
+        return int(value)
+    return float(value)
 
 
 def _may_hold_infinity(item: Any) -> bool:
@@ -357,17 +368,7 @@ def _first_problem(value: Any, place: str = "") -> str | None:
     if isinstance(plain, float) and not math.isfinite(plain):
         return f"{shown_place}: {plain} {_NOT_FINITE_CURE}"
 
-    # Search the parts of the value.
-    parts: Iterable[tuple[str, Any]] = ()
-    if isinstance(plain, dict):
-        parts = (
-            (f"{place}.{key}" if place else key, part)
-            for key, part in plain.items()
-            if type(key) is str
-        )
-    elif isinstance(plain, list | tuple):
-        parts = ((f"{place}[{index}]", part) for index, part in enumerate(plain))
-    for place_of_part, part in parts:
+    for place_of_part, part in _parts_of(plain, place):
         problem = _first_problem(part, place_of_part)
         if problem is not None:
             return problem
@@ -378,6 +379,22 @@ def _first_problem(value: Any, place: str = "") -> str | None:
     except (TypeError, ValueError) as error:
         return f"{shown_place}: {error.__cause__ or error}"
     return None
+
+
+def _parts_of(value: Any, place: str) -> Iterator[tuple[str, Any]]:
+    """Yield the parts of a dict, a list or a tuple, each after its place; nothing for other values.
+
+    Args:
+        value: the value.
+        place: the place of the value; empty for the whole object.
+    """
+    if isinstance(value, dict):
+        for key, part in value.items():
+            if type(key) is str:
+                yield (f"{place}.{key}" if place else key), part
+    elif isinstance(value, list | tuple):
+        for index, part in enumerate(value):
+            yield f"{place}[{index}]", part
 
 
 def _without_own_type(value: Any) -> Any:

@@ -67,7 +67,9 @@ class Question(msgspec.Struct, frozen=True, gc=False):
     @property
     def size(self) -> int:
         """Size of the encoded reference steps in bytes."""
-        return 0 if self.data is None else len(self.data)
+        if self.data is None:
+            return 0
+        return len(self.data)
 
     @property
     def limits(self) -> dict[str, Any]:
@@ -82,7 +84,9 @@ class Question(msgspec.Struct, frozen=True, gc=False):
     @property
     def reference_steps(self) -> list[list[dict[str, Any]]] | None:
         """Groups of steps in order of execution, decoded on each access; None if there are none."""
-        return None if self.data is None else decode_steps(self.data)
+        if self.data is None:
+            return None
+        return decode_steps(self.data)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the question as a dict, with its reference steps decoded.

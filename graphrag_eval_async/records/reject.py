@@ -54,14 +54,20 @@ class Reject:
     path: str | None = None
 
     def __str__(self) -> str:
-        byte = f"byte {self.offset}"
-        place = f"line {self.line} ({byte})" if self.line else byte
+        place = f"byte {self.offset}"
+        if self.line:
+            place = f"line {self.line} ({place})"
         return f"{place}: {self.reason}: {self.message}"
 
     def described(self) -> str:
         """Return the reject as one line of a log, with its path and without control characters."""
-        text = str(self) if self.path is None else f"{self.path}: {self}"
-        return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+        text = str(self)
+        if self.path is not None:
+            text = f"{self.path}: {text}"
+        # The message and the path may hold characters that would control a terminal.
+        return "".join(
+            character if character.isprintable() else repr(character)[1:-1] for character in text
+        )
 
 
 def reject(line: Line | Unwritable, reason: Reason, message: str) -> Reject:
@@ -112,13 +118,17 @@ def reject_unread(record: LongLine | Unwritable) -> Reject:
 
 
 def _number_of(record: Record) -> int:
-    """Return the number of a line; 0 if only a part of its file is read, so nobody knows it."""
-    is_part = record.file is not None and record.file.is_part
-    return 0 if is_part else record.number
+    """Return the number of a line; 0 if it is not known, since only a part of the file is read."""
+    if record.file is not None and record.file.is_part:
+        return 0
+    return record.number
 
 
 def _path_of(record: Record) -> str | None:
-    return None if record.file is None else record.file.path
+    """Return the path of the file from which a record was read; None if it is not known."""
+    if record.file is None:
+        return None
+    return record.file.path
 
 
 class Rejects(list[Reject]):

@@ -126,6 +126,7 @@ def read_response(
     Raises:
         InvalidRecord: the response cannot be evaluated.
     """
+    # Decode it.
     record = load(data, offset=offset) if decoded is None else decoded
     _check_depth(record, data)
     if type(record) is not dict:
@@ -162,7 +163,9 @@ def read_response(
         if type(value) not in _NUMBERS or not 0 <= value < BEYOND_64_BITS:
             _check_resource(key, value)
     _check_texts(fields)
-    usable = check_steps(fields["actual_steps"]) if "actual_steps" in fields else ()
+    usable: Sequence[str | None] = ()
+    if "actual_steps" in fields:
+        usable = check_steps(fields["actual_steps"])
     return Response(
         question_id=question_id,
         fields=fields,
@@ -260,11 +263,17 @@ def _check_number(key: str, value: Any, expected: str) -> None:
 
 
 def _check_status(key: str, value: Any) -> None:
+    """Check that the status of a response or of a step is one of the two that there are.
+
+    Raises:
+        InvalidRecord: it is something else.
+    """
     if value not in ("success", "error"):
         raise _invalid(key, '"success" or "error"', value)
 
 
 def _invalid(key: str, expected: str, value: Any) -> InvalidRecord:
+    """Return the error for a field with another value than what is `expected`, in words."""
     return InvalidRecord("invalid_field", f"{key}: expected {expected}, got {describe(value)}")
 
 
@@ -330,7 +339,9 @@ def _check_step(step: Any, place: str) -> str | None:
         set_metrics_aside(step)
     elif name in _COMPARED_BY_ARGS and is_usable:
         check_args(step, place)
-    return name if is_usable else None
+    if not is_usable:
+        return None
+    return name
 
 
 def _status_of(step: Mapping[str, Any]) -> str | None:
@@ -340,12 +351,15 @@ def _status_of(step: Mapping[str, Any]) -> str | None:
         None if the step has neither.
     """
     error = step.get("error")
-    output = step.get("output")
-    if output is None:
-        return None if error is None else "error"
-    # Some agents write an empty error beside each output, which means that there is none.
-    has_error = error is not None and error != ""
-    return "error" if has_error else "success"
+    has_output = step.get("output") is not None
+    if has_output and error == "":
+        # Some agents write an empty error beside each output, which means that there is none.
+        return "success"
+    if error is not None:
+        return "error"
+    if has_output:
+        return "success"
+    return None
 
 
 def set_metrics_aside(step: dict[str, Any]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import suppress
 from math import inf
 from numbers import Integral, Real
@@ -173,7 +173,8 @@ def count_metrics(
 
     if panels:
         evaluation.votes = tuple(vote for item, key in panels for vote in _votes(item, key))
-    evaluation.metrics, evaluation.numbers = zip(*values, strict=True) if values else ((), ())
+    evaluation.metrics = tuple([metric for metric, _ in values])
+    evaluation.numbers = tuple([number for _, number in values])
     evaluation.outcomes = tuple(outcomes)
 
 
@@ -209,8 +210,11 @@ def _layout(is_step_and_keys: tuple[Any, ...]) -> _Layout:
     tuple that begins with whether it is a step. Its keys follow.
     """
     is_step, *keys = is_step_and_keys
-    metrics = RETRIEVAL_METRICS if is_step else RESULT_METRICS
-    errors = ERRORS_OF_STEP if is_step else ERRORS_OF_RESULT
+    metrics: Container[str] = RESULT_METRICS
+    errors: Container[str] = ERRORS_OF_RESULT
+    if is_step:
+        metrics = RETRIEVAL_METRICS
+        errors = ERRORS_OF_STEP
     names = [key for key in keys if isinstance(key, str)]
     return _Layout(
         metrics=[name for name in names if name in metrics or name.endswith(COST)],

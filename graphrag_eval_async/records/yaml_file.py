@@ -106,9 +106,10 @@ def check_keys(text: bytes) -> None:
     Raises:
         UnreadableFile: an object has a key twice.
     """
-    beginning = text[:CHECKED_BYTES]
-    has_lines = b"\n" in beginning
-    checked = text if has_lines else beginning
+    checked = text
+    has_lines = b"\n" in text[:CHECKED_BYTES]
+    if not has_lines:
+        checked = text[:CHECKED_BYTES]
     try:
         json.loads(checked.decode(errors="replace"), object_pairs_hook=_check_object, parse_int=str)
     except UnreadableFile as duplicate_error:
@@ -140,7 +141,8 @@ def _duplicate_with_line(text: bytes) -> str | None:
         read_yaml(_without_surrogates(text))
     except UnreadableFile as error:
         message = str(error).replace("not YAML", "not JSON")
-        return message if "duplicate key" in message else None
+        if "duplicate key" in message:
+            return message
     return None
 
 
