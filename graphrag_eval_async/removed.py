@@ -131,6 +131,8 @@ def without_removed(
     """
 
     def decorate(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
+        """Return a function that checks its arguments before it calls `function`."""
+
         @wraps(function)
         def checked(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
             for name in arguments:

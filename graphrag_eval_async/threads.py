@@ -25,7 +25,11 @@ CLOSING_SECONDS = 10.0
 
 
 async def work_in_slices(steps: Iterable[object]) -> None:
-    """Do all `steps` on the event loop, in slices between which others can run."""
+    """Take all steps of some work on the event loop, and let other tasks run now and then.
+
+    Args:
+        steps: an iterator that does a part of the work each time it yields.
+    """
     slice_end = monotonic() + SLICE_SECONDS
     for _ in steps:
         if monotonic() >= slice_end:
@@ -76,6 +80,7 @@ def run_abandonable(function: Callable[[], R]) -> asyncio.Future[R]:
     future.set_running_or_notify_cancel()
 
     def run() -> None:
+        """Call the function, and set its result or its exception on the future."""
         try:
             result = function()
         except BaseException as error:  # noqa: BLE001  (raised by whoever awaits)
@@ -105,6 +110,7 @@ async def run_to_end(
         return await asyncio.shield(future)
     except asyncio.CancelledError:
         stop()
+        # Nobody looks at the result any more.
         future.add_done_callback(_retrieve_exception)
         await outlast(future, seconds)
         raise
@@ -117,16 +123,17 @@ def _retrieve_exception(future: asyncio.Future[Any]) -> None:
 
 
 async def outlast(task: asyncio.Future[Any], seconds: float) -> None:
-    """Wait for a task to end, for at most `seconds`.
+    """Wait for a task to end, for at most `seconds`, even if the waiting is cancelled.
 
-    Cancellations that come meanwhile are raised afterwards, one in place of all.
+    A cancellation that comes meanwhile is raised afterwards. Of several, the last is.
     """
     cancellation = None
-    current_time = asyncio.get_running_loop().time
-    deadline = current_time() + seconds
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + seconds
+    # The scopes of anyio cancel again and again, but not inside of a shield.
     with anyio.CancelScope(shield=True):
         while not task.done():
-            remaining = deadline - current_time()
+            remaining = deadline - loop.time()
             if remaining <= 0:
                 break
             try:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from msgspec.structs import replace
 
@@ -256,14 +256,21 @@ def _with_metrics_that_are_on(config: Config, *, judge: bool) -> Config:
 
 
 def _with_all_metrics(config: Config, *, has_embedding: bool) -> Config:
-    """Return the configuration with the metrics that ``metrics: all`` turns on."""
-    sections = {metric.name: metric.section() for metric in JUDGED if metric.in_all}
-    possible = {
-        name: section
-        for name, section in sections.items()
-        if has_embedding or not section.needs_embedding
-    }
-    return replace(config, turned_on=None, **(possible | config.metrics))
+    """Return the configuration with the metrics that ``metrics: all`` turns on.
+
+    A section of the configuration replaces the default one of its metric.
+
+    Args:
+        config: the configuration.
+        has_embedding: whether there is an embedding model, which some metrics need.
+    """
+    sections: dict[str, Any] = {}
+    for metric in JUDGED:
+        section = metric.section()
+        if metric.in_all and (has_embedding or not section.needs_embedding):
+            sections[metric.name] = section
+    sections |= config.metrics
+    return replace(config, turned_on=None, **sections)
 
 
 def _without_disabled_metrics(config: Config) -> Config:
@@ -286,7 +293,8 @@ def _check_values(config: Config, report: Report) -> None:
         _check_execute(config.execute, report)
     _check_built_in_metrics(config, report)
     for key, section in config.judged.items():
-        if len({*section.judges}) < len(section.judges):
+        has_duplicates = len(set(section.judges)) < len(section.judges)
+        if has_duplicates:
             report(f"{key}.judges", "names a judge twice")
     check_user_metrics(config, report)
 
@@ -415,19 +423,28 @@ def _check_graph(execute: ExecuteConfig, path: str, report: Report) -> None:
 
 def _wrong_with_bolt_address(text: str) -> str | None:
     """Return why a text cannot be the address of a database, without quoting it; None if it can."""
-    try:
-        parts = urlsplit(text)
-        has_place = bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        # The port is no number.
-        has_place = False
-    if not has_place or parts.scheme not in BOLT_SCHEMES or not text.isprintable() or " " in text:
+    parts = _split_address(text, BOLT_SCHEMES)
+    if parts is None:
         return f"expected an address that begins with {', '.join(BOLT_SCHEMES)} and ://"
     if "@" in parts.netloc:
         return "may hold no user and no password; they belong in username and password"
     if parts.path.strip("/") or "?" in text or "#" in text:
         return "may hold no path and no query; the database belongs in database_name"
     return None
+
+
+def _split_address(text: str, schemes: Sequence[str]) -> SplitResult | None:
+    """Return the parts of the address of a server; None if it is invalid or has another scheme."""
+    try:
+        parts = urlsplit(text)
+        has_host = bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        # The port is no number.
+        return None
+    has_blanks = " " in text or not text.isprintable()
+    if not has_host or has_blanks or parts.scheme not in schemes:
+        return None
+    return parts
 
 
 def _check_needed_models(config: Config, alternatives: Mapping[str, str], report: Report) -> None:
@@ -487,14 +504,8 @@ def parse_model(text: str, option: str) -> dict[str, str]:
 
 def wrong_with_url(text: str) -> str | None:
     """Return why a text cannot be a base URL, without quoting it; None if it can."""
-    try:
-        parts = urlsplit(text)
-        has_place = bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        # The port is no number.
-        has_place = False
-    is_url = has_place and parts.scheme in {"http", "https"}
-    if not is_url or not text.isprintable() or " " in text:
+    parts = _split_address(text, ("http", "https"))
+    if parts is None:
         return "expected a URL that begins with http:// or https://"
     # HTTP clients log addresses, and paths are appended to this one.
     if "@" in parts.netloc or "?" in text or "#" in text:

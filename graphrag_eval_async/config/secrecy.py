@@ -99,10 +99,11 @@ def masked(name: str, value: Any) -> Any:
 
 
 def secrets(config: Struct) -> set[str]:
-    """The texts to remove from a server's messages, for a loaded configuration or section.
+    """Return the texts that are secret in a loaded configuration or section.
 
-    They are API keys, including those in the SDK's environment variables, and everything else that
-    was read from the environment except names of models.
+    They are removed from messages of servers. They are API keys, including those in the SDK's
+    environment variables, and everything else that was read from the environment except names of
+    models.
     """
     texts = {*_secrets_in("", config), *environment_secrets()}
     return {str(text) for text in texts if text}

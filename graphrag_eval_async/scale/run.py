@@ -353,7 +353,12 @@ class ShardedRun:
         return orjson.dumps(result, option=orjson.OPT_APPEND_NEWLINE)
 
     async def _read_rejects(self, folder: Path, line_shift: int | None) -> None:
-        """Count the rejects in the folder of a shard, and hand them on; see `_join`."""
+        """Count the rejects in the folder of a shard, and hand them on.
+
+        Args:
+            folder: the folder of the shard.
+            line_shift: as in `_join`.
+        """
         async with aiofiles.open(folder / REJECTS, "rb") as file:
             while lines := await file.readlines(BATCH_BYTES):
                 rejects = [_read_reject(line, line_shift) for line in lines]
@@ -389,6 +394,13 @@ class _Submitted:
     """The shards that the workers of a pool evaluate or wait to evaluate."""
 
     def __init__(self, pool: Pool, budget: Budget, shards: Sequence[FileShard]) -> None:
+        """Prepare to submit shards to a pool.
+
+        Args:
+            pool: the workers.
+            budget: divided among the shards in progress.
+            shards: all shards of the run, in order.
+        """
         self._pool = pool
         self._budget = budget
         self._order = {shard: index for index, shard in enumerate(shards)}
@@ -402,6 +414,7 @@ class _Submitted:
         """Submit as many shards as there is room for, each with its share of the budget."""
         while unsubmitted and len(self) < self._pool.capacity:
             shard = unsubmitted.popleft()
+            # The budget is shared with the shards that fill the pool after this one.
             room_left = self._pool.capacity - len(self) - 1
             size_beside = sum(next_shard.size for next_shard in islice(unsubmitted, room_left))
             share = self._budget.reserve(shard.size, size_beside)
