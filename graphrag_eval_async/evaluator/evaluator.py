@@ -348,6 +348,7 @@ class Evaluator:
         if response.failed:
             return evaluation
 
+        # Plan what is judged.
         judging = self._judging
         if judging is not None:
             fields = response.fields
@@ -363,6 +364,7 @@ class Evaluator:
             if evaluation.plan is not None and evaluation.plan.notes:
                 evaluation.judged = {**evaluation.judged, **evaluation.plan.notes}
 
+        # Compute metrics in code, unless they wait for the judge.
         if self.in_code is not None:
             is_anything_judged = evaluation.plan is not None and bool(evaluation.plan.due)
             if judging is not None and not is_anything_judged:

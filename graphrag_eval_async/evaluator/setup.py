@@ -96,8 +96,8 @@ def configure(
         rules=_read_rules(checked, steps_groups),
         step_aliases=aliases,
         judging=judging,
-        executing=_make_executing(checked),
         in_code=_make_code_metrics(checked, split.functions),
+        executing=_make_executing(checked),
     )
 
 

@@ -27,6 +27,7 @@ def remember(entries: int) -> Callable[[F], F]:
     """
 
     def decorate(function: F) -> F:
+        """Return a function that looks up what `function` returned for an equal argument."""
         results: dict[Hashable, Any] = {}
 
         @wraps(function)
