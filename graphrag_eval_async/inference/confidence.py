@@ -46,6 +46,9 @@ Larger fractions get more: they decide first, when few values are known.
 TOLERANCE = 1e-5
 """Error of an end, about, and always outward."""
 
+MAX_BISECTIONS = 40
+"""After so many halves of the range from 0 to 1, a mean is known to the last digit that counts."""
+
 POINTS = tuple(place / BINS for place in range(BINS + 1))
 
 
@@ -78,21 +81,63 @@ def mean_of(weights: Weights) -> float:
     return fsum(map(mul, POINTS, weights)) / fsum(weights)
 
 
-def gap(weights: Weights, others: Weights, level: float) -> float:
-    """Return how far the intervals of two histograms are apart; 0 if they overlap.
+def differ(weights: Weights, others: Weights, error: float) -> bool:
+    """Return whether the values of two histograms have different means, beyond chance.
 
-    Intervals take long to compute, so most that overlap are found without: they do so for sure if
-    the mean of the first is in the interval of the others.
+    A gambler bets that the mean of one histogram is above some number m, and another gambler bets
+    that the mean of the other one is below m. If both means are m, the product of their winnings is
+    at least ``1 / error`` with a probability of at most `error`. If the product is that large for
+    each m, no common mean is left. Half of the stake is for either direction.
+
+    This holds for one pair of histograms, and also if their values have different means, for the
+    weighted means of these; see `docs/statistics.md`. A weight above 1 of a value is not allowed.
+
+    Args:
+        weights: the weights of a histogram with at least one value.
+        others: the weights of another one.
+        error: the probability of saying that equal means differ.
     """
-    mean = mean_of(weights)
-    if mean_of(others) > mean:
-        return gap(mirrored(weights), mirrored(others), level)
-    points, known = zip(
-        *[pair for pair in zip(POINTS, mirrored(others), strict=True) if pair[1]], strict=True
-    )
-    if _excess(max(1 - mean, TOLERANCE), points, known, -log(1 - level))[0] < 0:
-        return 0.0
-    return max(0.0, _lower_end(weights, level) - 1 + _lower_end(mirrored(others), level))
+    higher = weights
+    lower = others
+    if mean_of(lower) > mean_of(higher):
+        higher, lower = lower, higher
+    # `_excess` gives each gambler half a stake, so the product of two whole ones is 4 times as
+    # large. The product counts half, since the other half is for the other direction.
+    target = -log(error) - log(4 / 2)
+    higher_points, higher_weights = _points_with_weight(higher)
+    lower_points, lower_weights = _points_with_weight(mirrored(lower))
+
+    # The logarithm of the product is convex in m. It is smallest where its slope is 0.
+    smallest = TOLERANCE
+    largest = 1 - TOLERANCE
+    n_higher = fsum(higher_weights)
+    n_lower = fsum(lower_weights)
+    pooled_mean = (n_higher * mean_of(higher) + n_lower * mean_of(lower)) / (n_higher + n_lower)
+    # It is near the smallest product, so equal means are found at once.
+    mean = min(max(pooled_mean, smallest), largest)
+    for _ in range(MAX_BISECTIONS):
+        above, slope_above = _excess(mean, higher_points, higher_weights, 0.0)
+        below, slope_below = _excess(1 - mean, lower_points, lower_weights, 0.0)
+        winnings = above + below
+        if winnings < target:
+            return False
+        slope = slope_above - slope_below
+        if slope < 0:
+            smallest = mean
+        else:
+            largest = mean
+        # A convex function is nowhere lower than its tangent.
+        if winnings - abs(slope) * (largest - smallest) >= target:
+            return True
+        mean = (smallest + largest) / 2
+    return False
+
+
+def _points_with_weight(weights: Weights) -> tuple[Sequence[float], Sequence[float]]:
+    """Return the grid points that have a weight, and their weights."""
+    pairs = [pair for pair in zip(POINTS, weights, strict=True) if pair[1]]
+    points = [point for point, _ in pairs]
+    return points, [weight for _, weight in pairs]
 
 
 def show_confidence(weights: Weights, level: float) -> dict[str, float]:
@@ -108,9 +153,7 @@ def _lower_end(weights: Weights, level: float) -> float:
     at a refuted mean, passes through refuted means only, and ends just before the first that is
     not.
     """
-    points, known = zip(
-        *[pair for pair in zip(POINTS, weights, strict=True) if pair[1]], strict=True
-    )
+    points, known = _points_with_weight(weights)
     n = fsum(known)
     mean = fsum(map(mul, points, known)) / n
     squares = [weight * (point - mean) ** 2 for point, weight in zip(points, known, strict=True)]

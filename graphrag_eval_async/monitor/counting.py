@@ -105,5 +105,5 @@ class Counting:
         if seen.pending is not None:
             return None
         self.kept.add(seen)
-        self.history.add(seen, restored)
+        self.history.add(seen, restored=restored)
         return seen

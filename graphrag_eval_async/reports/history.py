@@ -1,314 +1,479 @@
-"""The course of the scores of a run: points for charts, and starts from which on results are
+"""The course of the scores of a run: points for charts, and checkpoints between which results are
 compared.
 """
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict, deque
 from functools import lru_cache
-from math import nextafter, pi
 from time import time
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from graphrag_eval_async.aggregates import Last
 from graphrag_eval_async.aggregates.histogram import BINS
 from graphrag_eval_async.aggregates.questions import FIRST_SAMPLE_NUMBERS
-from graphrag_eval_async.catalogue.metrics import (
-    BOUNDED_METRICS,
-    ERROR_RATE,
-    RETRIEVAL_METRICS,
-    is_score,
-)
-from graphrag_eval_async.inference.confidence import gap, mean_of
-from graphrag_eval_async.text import plural
+from graphrag_eval_async.catalogue.metrics import ERROR_RATE, RETRIEVAL_METRICS, is_score
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from graphrag_eval_async.aggregates import Seconds
     from graphrag_eval_async.aggregates.histogram import Weights
     from graphrag_eval_async.records.evaluation import Evaluation
 
-# most points of the course of all results, and of a template's; both even
-POINTS, TEMPLATE_POINTS = (
-    40,
-    16,
-)
-RECENT = 200  # how many of all results count as recent if the window is one of time
-EVERY = 50  # after how many results there is a start
-# how many starts are kept of all results, and of a template: the latest
-STARTS, TEMPLATE_STARTS = (
-    200,
-    10,
-)
-MAX_TEMPLATES = 500  # templates that have a course: the first ones
+MAX_POINTS = 40
+"""Most points of the course of all results; even, since points are halved."""
 
-NOTHING = (0, 0.0)
+MAX_TEMPLATE_POINTS = 16
+"""Most points of the course of a template; even, since points are halved."""
 
-Row: TypeAlias = "tuple[tuple[tuple[int, str], ...], Sequence[float], float, bool]"
-"""The scores of a result and their places among its numbers; these; if it failed; if it is a
-first sample.
-"""
+RECENT_RESULTS = 200
+"""How many of all results count as recent if the window is one of time."""
+
+EVERY = 50
+"""Number of results between two checkpoints."""
+
+DENSE_CHECKPOINTS = 16
+"""How many of the latest checkpoints are all kept; of older ones, only some."""
+
+MAX_TEMPLATES = 500
+"""Number of templates that have a course: the first ones."""
+
+MAX_CHECKED_TEMPLATES = 200
+"""Number of templates that checkpoints tell apart: the first ones. They bound the memory."""
+
+OTHER_TEMPLATES = None
+"""In checkpoints, the key of all templates after the first `MAX_CHECKED_TEMPLATES`."""
+
+NO_VALUES = (0, 0.0)
+"""The number and the sum of no values."""
+
+
+class ScoredResult(NamedTuple):
+    """What the course of scores needs of a result.
+
+    Attributes:
+        scores: the names of its scores, each with its index in `numbers`.
+        numbers: the values of all its metrics.
+        failed: 1.0 if the agent failed, otherwise 0.0.
+        is_first_sample: whether it is the first result of its question.
+    """
+
+    scores: tuple[tuple[int, str], ...]
+    numbers: Sequence[float]
+    failed: float
+    is_first_sample: bool
 
 
 class Point(NamedTuple):
-    """By score, the number of values so far and their sum, and the weights of first samples."""
+    """A point of a course.
+
+    Attributes:
+        results: number of results up to the point.
+        sums: for each score, the number of its values up to the point, and their sum.
+        time: when the point was made, in seconds since 1970; None if earlier runs made its results,
+            and in the course of a template.
+        weights: for each score, the histogram of first samples; empty in the course of a template.
+    """
 
     results: int
     sums: Mapping[str, tuple[int, float]]
-    time: float | None  # In seconds since 1970; None if earlier runs made the point.
-    weights: Mapping[str, Weights]
-
-
-class Start(NamedTuple):
-    """Which start this is, from 1 on; the number of results before it, and the weights of their
-    values.
-    """
-
-    place: int
-    results: int
+    time: float | None
     weights: Mapping[str, Weights]
 
 
 class Course(NamedTuple):
-    """How scores moved until now."""
+    """How the scores of a group of results moved until now.
 
-    points: Sequence[Point]  # From none on, and after all results.
-    recent: int  # How many of all results count as recent, at most half of them; 0 for a template.
-    starts: Sequence[Start]  # The latest.
-    weights: Mapping[str, Weights]  # Those of all values, by score.
+    Attributes:
+        points: the points, from one before all results to one after them.
+        recent: how many of the results count as recent, at most half of them; 0 for a template.
+    """
+
+    points: Sequence[Point]
+    recent: int
 
     @property
     def results(self) -> int:
+        """Number of results so far."""
         return self.points[-1].results
 
     def means(self, score: str) -> list[float | None]:
-        """The mean of all values by each point after the first."""
-        return [_between(score, self.points[0], point) for point in self.points[1:]]
+        """Return the mean of all values of a score up to each point after the first one."""
+        first = self.points[0]
+        return [_mean_between(score, first, point) for point in self.points[1:]]
 
     def recents(self, score: str, results: int) -> list[float | None]:
-        """At each point after the first, the mean of at least so many results before it, if
-        there are.
+        """Return the mean of recent values of a score at each point after the first one.
+
+        Args:
+            score: the name of the score.
+            results: how many results before a point count at least, if there are as many.
         """
-        start, found = 0, []
+        means = []
+        start = 0
         for point in self.points[1:]:
-            while self.points[start + 1].results <= point.results - max(1, results):
+            last_start = point.results - max(1, results)
+            while self.points[start + 1].results <= last_start:
                 start += 1
-            found.append(_between(score, self.points[start], point))
-        return found
+            means.append(_mean_between(score, self.points[start], point))
+        return means
 
 
-def _between(score: str, start: Point, end: Point) -> float | None:
-    (count, total), (first, less) = end.sums.get(score, NOTHING), start.sums.get(score, NOTHING)
-    return (total - less) / (count - first) if count > first else None
+def _mean_between(score: str, start: Point, end: Point) -> float | None:
+    """Return the mean of the values of a score between two points; None if there are none."""
+    count_at_start, sum_at_start = start.sums.get(score, NO_VALUES)
+    count_at_end, sum_at_end = end.sums.get(score, NO_VALUES)
+    if count_at_end == count_at_start:
+        return None
+    return (sum_at_end - sum_at_start) / (count_at_end - count_at_start)
+
+
+class ScoreValues(NamedTuple):
+    """The values of a score, each from 0 to 1, in a group of results.
+
+    Attributes:
+        size: number of values.
+        total: sum of the values.
+        squares: sum of the squares of the values.
+        weights: histogram of the values.
+    """
+
+    size: int
+    total: float
+    squares: float
+    weights: Weights
+
+
+ValuesByTemplate: TypeAlias = "Mapping[str | None, Mapping[str, ScoreValues]]"
+"""For each template, or `OTHER_TEMPLATES`, the values of each score that are all from 0 to 1.
+
+The error rate is among the scores: its value is 1 for an error, and 0 for any other result.
+"""
+
+
+class Checkpoint(NamedTuple):
+    """The results of a run up to some number of them.
+
+    Attributes:
+        number: which checkpoint this is, from 0 on.
+        results: number of results up to it.
+        time: when the first result after it came, in seconds since 1970; None if there is none, or
+            if an earlier run made it.
+        values: the values of the scores of these results, by template.
+    """
+
+    number: int
+    results: int
+    time: float | None
+    values: ValuesByTemplate
 
 
 class Courses(NamedTuple):
-    """The course of all results, and those of templates."""
+    """How the scores of a run moved until now.
+
+    Attributes:
+        overall: the course of all results.
+        templates: the course of each template.
+        checkpoints: the checkpoints that are kept, the latest last.
+    """
 
     overall: Course
     templates: Mapping[str, Course]
+    checkpoints: Sequence[Checkpoint]
 
 
-class Recorder:
-    """Records a course in at most `most` points; with more, each stands for twice as many
+class CourseRecorder:
+    """Records a course. If there are too many points, each comes to stand for twice as many
     results.
     """
 
-    def __init__(self, most: int, starts: int, recent: int = 0, *, is_whole: bool = False) -> None:
-        """Record; only the points of a course that `is_whole` have times, and weights of first
-        samples.
+    def __init__(self, max_points: int, *, recent: int = 0, is_overall: bool = False) -> None:
+        """Start without results.
+
+        Args:
+            max_points: most points; an even number.
+            recent: how many results count as recent.
+            is_overall: whether points have times, and histograms of first samples.
         """
-        self._most, self._recent, self._is_whole = most, recent, is_whole
-        self._step = self._due = 1
+        self._max_points = max_points
+        self._recent = recent
+        self._is_overall = is_overall
+        # Number of results from one point to the next.
+        self._step = 1
+        # Results that wait to be counted: in batches, that takes far less time.
+        self._waiting: list[ScoredResult] = []
+        self._batch_size = 1
         self._results = 0
-        self._waiting: list[Row] = []
-        self._values: dict[str, list[float]] = {}
-        self._first: dict[str, list[float]] = {}
         self._sums: dict[str, tuple[int, float]] = {}
-        self._points = [Point(0, {}, None, {})]
-        self._starts: deque[Start] = deque(maxlen=starts)
+        self._first_samples = ScoreCounters()
+        self._points = [Point(results=0, sums={}, time=None, weights={})]
 
-    def add(self, row: Row, restored: bool) -> None:
-        """Queue one result. Results are counted in batches, which costs far less."""
-        self._waiting.append(row)
-        if len(self._waiting) >= self._due:
-            self._settle(restored)
-            if not self._results % EVERY:
-                self._starts.append(
-                    Start(self._results // EVERY, self._results, _weights(self._values))
-                )
+    def add(self, result: ScoredResult, *, restored: bool) -> None:
+        """Add a result; `restored` says that it is from an earlier run."""
+        self._waiting.append(result)
+        if len(self._waiting) >= self._batch_size:
+            self._count_waiting(restored=restored)
 
-    def _settle(self, restored: bool) -> None:
-        waiting, self._waiting = self._waiting, []
+    def course(self, *, restored: bool) -> Course:
+        """Return the course so far, which does not change any more.
+
+        Args:
+            restored: whether the latest result is from an earlier run.
+        """
+        self._count_waiting(restored=restored)
+        points = self._points.copy()
+        if points[-1].results < self._results:
+            points.append(self._point(restored=restored))
+        return Course(points=points, recent=min(self._recent, self._results // 2))
+
+    def _count_waiting(self, *, restored: bool) -> None:
+        """Count the results that wait, and add the points that they complete."""
+        waiting = self._waiting
+        self._waiting = []
         while waiting:
-            count = self._step - self._results % self._step
-            self._count(waiting[:count])
-            del waiting[:count]
-            if not self._results % self._step:
-                self._points.append(self._point(restored))
-                if len(self._points) > self._most:
+            batch = waiting[: self._results_to_next_point()]
+            del waiting[: len(batch)]
+            self._count(batch)
+            if self._results % self._step == 0:
+                self._points.append(self._point(restored=restored))
+                if len(self._points) > self._max_points:
                     self._step *= 2
                     del self._points[1::2]
-        due = EVERY - self._results % EVERY
-        self._due = min(due, self._step - self._results % self._step) if self._is_whole else due
 
-    def _count(self, rows: Sequence[Row]) -> None:
-        found: defaultdict[str, list[float]] = defaultdict(list)
-        first: defaultdict[str, list[float]] = defaultdict(list)
-        for scores, numbers, failed, is_first in rows:
-            found[ERROR_RATE].append(failed)
-            for place, score in scores:
-                found[score].append(numbers[place])
-                if is_first and self._is_whole:
-                    first[score].append(numbers[place])
-        self._results += len(rows)
-        for score, values in found.items():
-            count, total = self._sums.get(score, NOTHING)
-            self._sums[score] = count + len(values), total + sum(values)
-            _spread(self._values, score, values)
-        for score, values in first.items():
-            _spread(self._first, score, values)
+        self._batch_size = EVERY
+        if self._is_overall:
+            # Points have times, so each is made as soon as its last result comes.
+            self._batch_size = min(EVERY, self._results_to_next_point())
 
-    def _point(self, restored: bool) -> Point:
-        when = None if restored or not self._is_whole else time()
-        return Point(self._results, self._sums.copy(), when, _weights(self._first))
+    def _results_to_next_point(self) -> int:
+        """Return the number of results that the next point still needs."""
+        return self._step - self._results % self._step
 
-    def course(self, restored: bool) -> Course:
-        """An immutable copy of the course so far."""
-        self._settle(restored)
-        points = [*self._points]
-        if points[-1].results < self._results:
-            points.append(self._point(restored))
-        recent = min(self._recent, self._results // 2)
-        return Course(points, recent, [*self._starts], _weights(self._values))
+    def _count(self, batch: Sequence[ScoredResult]) -> None:
+        """Count results, up to the next point at most."""
+        self._results += len(batch)
+        for score, values in _values_by_score(batch).items():
+            count, total = self._sums.get(score, NO_VALUES)
+            self._sums[score] = (count + len(values), total + sum(values))
+        if self._is_overall:
+            for result in batch:
+                if result.is_first_sample:
+                    self._first_samples.add(result)
+
+    def _point(self, *, restored: bool) -> Point:
+        """Return a point after all results that are counted."""
+        has_time = self._is_overall and not restored
+        return Point(
+            results=self._results,
+            sums=self._sums.copy(),
+            time=time() if has_time else None,
+            weights={
+                score: values.weights for score, values in self._first_samples.values().items()
+            },
+        )
 
 
-def _spread(weights: dict[str, list[float]], score: str, values: Sequence[float]) -> None:
-    """Add values to the weights of a score as `Weights` has them; if any is not from 0 to 1, it
-    has none.
+def _values_by_score(results: Sequence[ScoredResult]) -> dict[str, list[float]]:
+    """Return the values of each score in some results, among them those of the error rate."""
+    values: dict[str, list[float]] = {ERROR_RATE: [result.failed for result in results]}
+    for result in results:
+        for index, score in result.scores:
+            values.setdefault(score, []).append(result.numbers[index])
+    return values
+
+
+class ScoreCounter:
+    """Counts values of a score."""
+
+    __slots__ = ("_count", "_is_outside", "_squares", "_total", "_weights")
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._total = 0.0
+        self._squares = 0.0
+        self._weights = [0.0] * (BINS + 1)
+        # Whether a value is not from 0 to 1, so that there is no histogram.
+        self._is_outside = False
+
+    def add(self, value: float) -> None:
+        """Count a value."""
+        if not 0 <= value <= 1:
+            self._is_outside = True
+            return
+        self._count += 1
+        self._total += value
+        self._squares += value * value
+        # The two points of the grid beside the value share its weight of 1; see `Weights`.
+        place = value * BINS
+        lower_point = min(int(place), BINS - 1)
+        upper_share = place - lower_point
+        self._weights[lower_point] += 1 - upper_share
+        self._weights[lower_point + 1] += upper_share
+
+    def values(self) -> ScoreValues | None:
+        """Return the values so far, a copy; None if one of them is not from 0 to 1."""
+        if self._is_outside:
+            return None
+        return ScoreValues(self._count, self._total, self._squares, tuple(self._weights))
+
+
+class ScoreCounters:
+    """Counts the values of all scores of a group of results, and its errors."""
+
+    def __init__(self) -> None:
+        self._by_score: dict[str, ScoreCounter] = {}
+        # The values so far; None if results were added since they were asked for.
+        self._values: dict[str, ScoreValues] | None = {}
+
+    def add(self, result: ScoredResult) -> None:
+        """Count the scores of a result, and whether it is an error."""
+        self._values = None
+        self._counter(ERROR_RATE).add(result.failed)
+        for index, score in result.scores:
+            self._counter(score).add(result.numbers[index])
+
+    def _counter(self, score: str) -> ScoreCounter:
+        """Return the counter of a score, which is new if this is its first value."""
+        counter = self._by_score.get(score)
+        if counter is None:
+            counter = ScoreCounter()
+            self._by_score[score] = counter
+        return counter
+
+    def values(self) -> Mapping[str, ScoreValues]:
+        """Return the values of each score, which do not change any more.
+
+        Scores with a value that is not from 0 to 1 are left out. Without further results, the
+        return value is the same object.
+        """
+        if self._values is None:
+            self._values = {}
+            for score, counter in self._by_score.items():
+                values = counter.values()
+                if values is not None:
+                    self._values[score] = values
+        return self._values
+
+
+class CheckpointRecorder:
+    """Records checkpoints, `EVERY` results apart: all of late, and fewer the older they are."""
+
+    def __init__(self) -> None:
+        self._results = 0
+        self._counters: dict[str | None, ScoreCounters] = {}
+        # The templates with results after the latest checkpoint, in the order in which they came.
+        self._changed: dict[str | None, None] = {}
+        self._values: dict[str | None, Mapping[str, ScoreValues]] = {}
+        self._checkpoints = [Checkpoint(number=0, results=0, time=None, values={})]
+
+    def add(self, template: str, result: ScoredResult, *, restored: bool) -> None:
+        """Add a result of a template; `restored` says that it is from an earlier run."""
+        is_first_after_checkpoint = self._results % EVERY == 0
+        if is_first_after_checkpoint and not restored:
+            self._checkpoints[-1] = self._checkpoints[-1]._replace(time=time())
+        self._results += 1
+
+        key: str | None = template
+        counters = self._counters.get(template)
+        if counters is None:
+            if len(self._counters) >= MAX_CHECKED_TEMPLATES:
+                key = OTHER_TEMPLATES
+            counters = self._counters.setdefault(key, ScoreCounters())
+        counters.add(result)
+        self._changed[key] = None
+        if self._results % EVERY == 0:
+            self._add_checkpoint()
+
+    def checkpoints(self) -> list[Checkpoint]:
+        """Return the checkpoints that are kept, the latest last."""
+        return self._checkpoints.copy()
+
+    def _add_checkpoint(self) -> None:
+        """Add a checkpoint after the results so far, and drop old ones."""
+        for template in self._changed:
+            self._values[template] = self._counters[template].values()
+        self._changed.clear()
+        latest = Checkpoint(
+            number=self._results // EVERY,
+            results=self._results,
+            time=None,
+            values=self._values.copy(),
+        )
+        kept = [old for old in self._checkpoints if _is_kept(old.number, latest.number)]
+        self._checkpoints = [*kept, latest]
+
+
+def _is_kept(number: int, latest: int) -> bool:
+    """Return whether a checkpoint is still kept when the `latest` one has been made.
+
+    All of the latest `DENSE_CHECKPOINTS` are. Before these, each time the age doubles, so does the
+    distance from one checkpoint to the next.
     """
-    if score not in weights:
-        weights[score] = [0.0] * (BINS + 1)
-    own = weights[score]
-    if min(values) < 0 or max(values) > 1:
-        own.clear()
-    for value, count in Counter(values).items() if own else ():  # Faster if few values differ.
-        place = min(int(value * BINS), BINS - 1)
-        upper = value * BINS - place
-        own[place] += count * (1 - upper)
-        own[place + 1] += count * upper
-
-
-def _weights(found: Mapping[str, Sequence[float]]) -> dict[str, Weights]:
-    return {score: tuple(weights) for score, weights in found.items() if weights}
+    age = latest - number
+    distance = 1
+    while age >= DENSE_CHECKPOINTS * distance:
+        distance *= 2
+    return number % distance == 0
 
 
 @lru_cache(1000)
 def _scores_of(metrics: tuple[str, ...]) -> tuple[tuple[int, str], ...]:
-    """The scores of a result, not of its steps, with their places among its metrics."""
-    names = [(i, name) for i, name in enumerate(metrics) if is_score(name)]
-    return tuple((i, name) for i, name in names if name not in RETRIEVAL_METRICS)
+    """Return the scores among the metrics of a result, without those of its steps.
+
+    Returns:
+        the name of each score, after its index among the metrics.
+    """
+    scores = []
+    for index, name in enumerate(metrics):
+        if is_score(name) and name not in RETRIEVAL_METRICS:
+            scores.append((index, name))
+    return tuple(scores)
 
 
 class History:
-    """The courses of all results, and of those of each template."""
+    """Records how the scores of all results, and of each template, move."""
 
     def __init__(self, window: Last | Seconds) -> None:
-        recent = window.count if isinstance(window, Last) else RECENT
-        self._all = Recorder(POINTS, STARTS, recent, is_whole=True)
-        self._templates: dict[str, Recorder] = {}
+        """Start without results.
+
+        Args:
+            window: the results that count as recent.
+        """
+        recent = window.count if isinstance(window, Last) else RECENT_RESULTS
+        self._overall = CourseRecorder(MAX_POINTS, recent=recent, is_overall=True)
+        self._templates: dict[str, CourseRecorder] = {}
+        self._checkpoints = CheckpointRecorder()
+        # Whether the latest result is from an earlier run.
         self._is_restored = False
 
-    def add(self, seen: Evaluation, restored: bool = False) -> None:
-        """Count one result; `restored` from an earlier run."""
+    def add(self, evaluation: Evaluation, *, restored: bool = False) -> None:
+        """Add a result; `restored` says that it is from an earlier run."""
         self._is_restored = restored
-        row = (
-            _scores_of(seen.metrics),
-            seen.numbers,
-            float(seen.failed),
-            seen.sample in FIRST_SAMPLE_NUMBERS,
+        result = ScoredResult(
+            scores=_scores_of(evaluation.metrics),
+            numbers=evaluation.numbers,
+            failed=float(evaluation.failed),
+            is_first_sample=evaluation.sample in FIRST_SAMPLE_NUMBERS,
         )
-        self._all.add(row, restored)
-        recorder = self._templates.get(seen.template_id)
+        template = evaluation.template_id
+        self._overall.add(result, restored=restored)
+        self._checkpoints.add(template, result, restored=restored)
+        recorder = self._templates.get(template)
         if recorder is None:
             if len(self._templates) >= MAX_TEMPLATES:
                 return
-            recorder = self._templates[seen.template_id] = Recorder(
-                TEMPLATE_POINTS, TEMPLATE_STARTS
-            )
-        recorder.add(row, restored)
+            recorder = CourseRecorder(MAX_TEMPLATE_POINTS)
+            self._templates[template] = recorder
+        recorder.add(result, restored=restored)
 
     def courses(self) -> Courses:
-        """An immutable copy of the courses so far."""
+        """Return the courses so far, which do not change any more."""
         restored = self._is_restored
-        templates = {name: each.course(restored) for name, each in self._templates.items()}
-        return Courses(self._all.course(restored), templates)
-
-
-SHOWN = 4  # Maximum number of changes that are named.
-# The share of the error probability that the error rate has; the scores share the rest.
-OF_ERRORS = 0.1
-
-
-class Change(NamedTuple):
-    """A score or the error rate that changed, and whether for the worse."""
-
-    gap: float  # between the confidence intervals before and after the change
-    is_loss: bool
-    told: str  # both means, in words
-
-
-def getting_worse(courses: Courses, scores: Sequence[str], level: float) -> str:
-    """Which results became clearly worse; the level holds for all looks and all of these together.
-
-    Half of the error probability is for all results, and half for the templates, in the order in
-    which they appeared. A tenth of that is for the error rate, the rest for the `scores`. What each
-    has is divided among its starts. Results must come in random order.
-    """
-    if not courses.overall.starts:
-        return f"too early to say, after {plural(courses.overall.results, 'result')}"
-    alpha = (1 - level) / 2
-    changes = [*_changes("", courses.overall, scores, alpha)]
-    if len(courses.templates) > 1:
-        for place, (name, course) in enumerate(courses.templates.items(), 1):
-            changes += _changes(f"template {name}: ", course, scores, alpha * _share(place))
-    worse, better = (
-        [each.told for each in changes if each.is_loss is loss] for loss in (True, False)
-    )
-    told = [f"yes: {_listed(worse)}"] if worse else []
-    told += [f"{'better' if worse else 'no, better'}: {_listed(better)}"] if better else []
-    return ". ".join(told) or "no clear change"
-
-
-def _share(place: int) -> float:
-    """Return a share for a place from 1 on; those of all places together are 1."""
-    return 6 / (pi * place) ** 2
-
-
-def _changes(prefix: str, course: Course, scores: Sequence[str], alpha: float) -> Iterator[Change]:
-    """Yield the clearest change of each score, if there is one."""
-    parts = {ERROR_RATE: OF_ERRORS}
-    parts |= {name: (1 - OF_ERRORS) / len(scores) for name in scores if name in BOUNDED_METRICS}
-    for name, part in parts.items():
-        found = []
-        for place, results, weights in course.starts:
-            if name in course.weights and (before := weights.get(name)) is not None:
-                after = tuple(
-                    max(0.0, a - b) for a, b in zip(course.weights[name], before, strict=True)
-                )
-                level = min(1 - alpha * part * _share(place) / 2, nextafter(1.0, 0.0))
-                if any(after) and (apart := gap(before, after, level)) > 0:
-                    found.append((apart, results, mean_of(before), mean_of(after)))
-        if found:
-            apart, results, old, new = max(found)
-            when = f"the first {plural(results, 'result')}"
-            told = f"{name} {new:.3f} after {when}, {old:.3f} before"
-            if name == ERROR_RATE:
-                told = f"errors in {new:.1%} of the results after {when}, {old:.1%} before"
-            yield Change(apart, (new < old) != (name == ERROR_RATE), prefix + told)
-
-
-def _listed(found: Sequence[str]) -> str:
-    more = f"; and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
-    return "; ".join(found[:SHOWN]) + more
+        return Courses(
+            overall=self._overall.course(restored=restored),
+            templates={
+                name: recorder.course(restored=restored)
+                for name, recorder in self._templates.items()
+            },
+            checkpoints=self._checkpoints.checkpoints(),
+        )

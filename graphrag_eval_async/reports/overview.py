@@ -11,7 +11,6 @@ from graphrag_eval_async.config.model import judge_of
 from graphrag_eval_async.records.snapshots import interval_of_mean, mean_of_questions
 from graphrag_eval_async.reports.charts import charts_of, sparkline
 from graphrag_eval_async.reports.comparison_words import detectable, greatest_losses, headline
-from graphrag_eval_async.reports.history import getting_worse
 from graphrag_eval_async.reports.kept import SCORES
 from graphrag_eval_async.reports.windows import duration_name
 from graphrag_eval_async.reports.wording import (
@@ -181,7 +180,9 @@ def _summary(
     elif not names:
         yield "Score", f"no result{' has a score' if every.samples else ''} yet", None
     if courses is not None and every.samples:
-        yield "Getting worse?", getting_worse(courses, names, facts["level"]), None
+        state = facts.get("state")
+        if state is not None:
+            yield "Getting worse?", state["text"], None
     yield from _not_scored(facts, every, reasons)
     if facts.get("misnamed"):
         yield "Names of steps", facts["misnamed"], None

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from graphrag_eval_async.reports.history import EVERY, getting_worse
+from graphrag_eval_async.catalogue.metrics import ERROR_RATE
+from graphrag_eval_async.reports.changes import MixChange, ScoreChange, mix_change, score_changes
+from graphrag_eval_async.reports.history import EVERY
+from graphrag_eval_async.text import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from datetime import datetime
 
     from graphrag_eval_async.reports.history import Courses
 
 RESULTS_BEFORE_VERDICT = 2 * EVERY
 """Number of results before which nothing is said about changes."""
+
+LISTED_CHANGES = 4
+"""Maximum number of changes of one direction that the line names."""
 
 
 class StateKind(StrEnum):
@@ -29,43 +35,22 @@ class StateKind(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ScoreChange:
-    """A score, or the error rate, that clearly changed during a run.
-
-    Attributes:
-        template: the template whose score changed; None for all results.
-        metric: the name of the score, or ``error_rate``.
-        before: the mean over the results before the change.
-        after: the mean over the results since the change.
-        since: when the first result after the change arrived; None if an earlier run made it.
-        since_result: number of that result in the run, from 1.
-        is_loss: whether the change is for the worse.
-    """
-
-    template: str | None
-    metric: str
-    before: float
-    after: float
-    since: datetime | None
-    since_result: int
-    is_loss: bool
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class RunState:
     """The state of a run.
 
     Attributes:
         kind: whether the run got worse or better; worse, if it did both.
-        text: the state in one line.
+        text: the state in one line. It may quote names of templates from outside.
         since: when the first of the `changes` began; None without a change, or without its time.
         changes: what changed, losses first.
+        mix: how the mix of templates changed; None if it did not.
     """
 
     kind: StateKind
     text: str
     since: datetime | None = None
     changes: tuple[ScoreChange, ...] = ()
+    mix: MixChange | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """Return the state as JSON has it; times are in ISO 8601."""
@@ -75,6 +60,8 @@ class RunState:
         state["changes"] = [
             asdict(change) | {"since": _iso_time(change.since)} for change in self.changes
         ]
+        if self.mix is not None:
+            state["mix"] = asdict(self.mix) | {"since": _iso_time(self.mix.since)}
         return state
 
 
@@ -88,10 +75,16 @@ def _iso_time(time: datetime | None) -> str | None:
 def run_state(courses: Courses, scores: Sequence[str], level: float) -> RunState:
     """Return the state of a run.
 
+    With a probability of `level`, no change is ever told in a run in which each template keeps its
+    mean of each score, however often you look and however the mix of templates moves. Half of the
+    error probability is for all results, and half for the templates, in the order in which they
+    appeared. A tenth of each is for the error rate, the rest for the `scores`. Changes of the mix
+    have the same error probability of their own.
+
     Args:
         courses: how the scores of all results and of templates moved.
-        scores: the scores that are watched for changes.
-        level: confidence level of "worse" and "better", for all looks and changes together.
+        scores: the scores that are watched for changes; those that are not from 0 to 1 are ignored.
+        level: confidence level, between 0 and 1.
     """
     results = courses.overall.results
     if results < RESULTS_BEFORE_VERDICT:
@@ -99,13 +92,129 @@ def run_state(courses: Courses, scores: Sequence[str], level: float) -> RunState
             kind=StateKind.TOO_EARLY,
             text=f"Too early to say: {results} of about {RESULTS_BEFORE_VERDICT} results",
         )
-    if not scores:
-        return RunState(kind=StateKind.NO_SCORES, text="No result has a score")
-    verdict = getting_worse(courses, scores, level)
-    if verdict.startswith("yes: "):
-        text = verdict.removeprefix("yes: ")
-        return RunState(kind=StateKind.WORSE, text=f"Getting worse: {text}")
-    if verdict.startswith("no, better: "):
-        text = verdict.removeprefix("no, better: ")
-        return RunState(kind=StateKind.BETTER, text=f"Getting better: {text}")
-    return RunState(kind=StateKind.STEADY, text="Steady")
+
+    error = 1 - level
+    changes = score_changes(courses.checkpoints, scores, error)
+    losses = [change for change in changes if change.is_loss]
+    gains = [change for change in changes if not change.is_loss]
+    mix = mix_change(courses.checkpoints, error)
+    if losses or gains:
+        kind = StateKind.WORSE if losses else StateKind.BETTER
+    elif scores:
+        kind = StateKind.STEADY
+    else:
+        kind = StateKind.NO_SCORES
+    ordered = (*_most_telling_first(losses), *_most_telling_first(gains))
+    return RunState(
+        kind=kind,
+        text=_state_in_words(kind, ordered, mix, has_many_scores=len(scores) > 1),
+        since=ordered[0].since if ordered else None,
+        changes=ordered,
+        mix=mix,
+    )
+
+
+def _most_telling_first(changes: Sequence[ScoreChange]) -> list[ScoreChange]:
+    """Sort changes of one direction: where one or two templates changed, these say where to look,
+    so they come before all results; where more did, all results come first. Larger changes come
+    before smaller ones.
+    """
+    of_templates = [change for change in changes if change.template is not None]
+    of_all_results = [change for change in changes if change.template is None]
+    of_templates.sort(key=lambda change: -abs(change.after - change.before))
+    if len({change.template for change in of_templates}) <= 2:
+        return [*of_templates, *of_all_results]
+    return [*of_all_results, *of_templates]
+
+
+def _state_in_words(
+    kind: StateKind,
+    changes: Sequence[ScoreChange],
+    mix: MixChange | None,
+    *,
+    has_many_scores: bool,
+) -> str:
+    """Return the state of a run in one line.
+
+    Args:
+        kind: whether it got worse or better.
+        changes: what changed, losses first.
+        mix: how the mix of templates changed.
+        has_many_scores: whether several scores are watched, so that changes name theirs.
+    """
+    told_mix = "" if mix is None else _mix_in_words(mix)
+    if kind is StateKind.NO_SCORES:
+        return "No result has a score"
+    if kind is StateKind.STEADY:
+        return f"Steady: {told_mix}; each template is steady" if told_mix else "Steady"
+
+    losses = [change for change in changes if change.is_loss]
+    gains = [change for change in changes if not change.is_loss]
+    since = _since_in_words(changes[0].since, changes[0].since_result)
+    parts = []
+    if losses:
+        told = _changes_in_words(losses, changes[0], has_many_scores=has_many_scores)
+        parts.append(f"Getting worse {since}: {told}")
+    if gains:
+        told = _changes_in_words(gains, changes[0], has_many_scores=has_many_scores)
+        parts.append(f"better: {told}" if losses else f"Getting better {since}: {told}")
+    if told_mix:
+        parts.append(f"{told_mix}, which is no part of this")
+    return "; ".join(parts)
+
+
+def _changes_in_words(
+    changes: Sequence[ScoreChange], first: ScoreChange, *, has_many_scores: bool
+) -> str:
+    """Return changes of one direction in words, at most `LISTED_CHANGES` of them.
+
+    Args:
+        changes: the changes.
+        first: the first change of the run, whose time the line has named already.
+        has_many_scores: whether several scores are watched, so that changes name theirs.
+    """
+    listed = []
+    for change in changes[:LISTED_CHANGES]:
+        told = _change_in_words(change, has_many_scores=has_many_scores)
+        if abs(change.since_result - first.since_result) > EVERY:
+            told += f" {_since_in_words(change.since, change.since_result)}"
+        listed.append(told)
+    if len(changes) > LISTED_CHANGES:
+        listed.append(f"and {len(changes) - LISTED_CHANGES} more")
+    return ", ".join(listed)
+
+
+def _change_in_words(change: ScoreChange, *, has_many_scores: bool) -> str:
+    """Return what changed and how far, such as "lines_between 0.95 to 0.73"."""
+    if change.metric == ERROR_RATE:
+        name = "errors" if change.template is None else f"errors of {one_line(change.template)}"
+        return f"{name} {change.before:.0%} to {change.after:.0%}"
+    if change.template is None:
+        name = change.metric
+    elif has_many_scores:
+        name = f"{change.metric} of {one_line(change.template)}"
+    else:
+        name = one_line(change.template)
+    # Two digits, unless these would look equal.
+    digits = 2 if abs(change.after - change.before) >= 0.02 else 3
+    return f"{name} {change.before:.{digits}f} to {change.after:.{digits}f}"
+
+
+def _mix_in_words(mix: MixChange) -> str:
+    """Return how the mix of templates changed, such as "the share of template hard rose from 20% to
+    64%".
+    """
+    verb = "rose" if mix.after > mix.before else "fell"
+    name = one_line(mix.template)
+    return f"the share of template {name} {verb} from {mix.before:.0%} to {mix.after:.0%}"
+
+
+def _since_in_words(since: datetime | None, since_result: int) -> str:
+    """Return when a change began, such as "since 14:33 UTC" or, without its time, "since result
+    400".
+    """
+    if since is None:
+        return f"since result {since_result:,}"
+    if since.date() == datetime.now(UTC).date():
+        return f"since {since:%H:%M} UTC"
+    return f"since {since:%d %b %H:%M} UTC"

@@ -8,7 +8,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from graphrag_eval_async.aggregates.histogram import BINS, Histogram
@@ -17,7 +17,7 @@ from graphrag_eval_async.inference.confidence import (
     SHARES,
     TOLERANCE,
     confidence_sequence,
-    gap,
+    differ,
 )
 from tests.support.cases import each
 
@@ -108,11 +108,46 @@ def test_ends_are_where_the_wealth_meets_the_target(
 few = st.lists(st.floats(0, 1) | st.sampled_from([0.0, 1.0]), min_size=1, max_size=40)
 
 
-@settings(max_examples=50)
-@given(few, few, st.integers(1, 20))
-def test_the_gap_between_two_intervals(one: list[float], other: list[float], times: int) -> None:
-    first, second = weights_of(one * times), weights_of(other * times)
-    (low, high), (least, most) = (confidence_sequence(each, level=0.8) for each in (first, second))
-    assert gap(first, second, 0.8) == pytest.approx(
-        max(0.0, low - most, least - high), abs=3 * TOLERANCE
-    )
+@each(
+    ("higher", "lower"),
+    [
+        ([1.0] * 9 + [0.0], [0.0] * 8 + [1.0] * 2),
+        ([1.0] * 5, [0.0] * 5),
+        ([0.9, 0.8, 0.95, 0.7] * 5, [0.4, 0.8, 0.2] * 4),
+        ([0.5] * 20, [0.45] * 20),
+        ([1.0] * 12 + [0.0] * 8, [1.0] * 11 + [0.0] * 9),
+    ],
+)
+def test_means_differ_if_the_wealth_against_each_common_mean_is_large(
+    higher: list[float], lower: list[float]
+) -> None:
+    mirrored = [1 - value for value in lower]
+    places = [place / 200 for place in range(1, 200)]
+    wealth = [
+        slow_log_wealth(mean, higher) + slow_log_wealth(1 - mean, mirrored) for mean in places
+    ]
+    # Each gambler has half of a stake in `SHARES`, and the other direction gets half.
+    least = min(wealth) + log(2)
+    for times_less, expected in ((0.99, True), (1.01, False)):
+        # The error at which the wealth is just enough, and just not.
+        error = exp(-max(least, 0.01)) / times_less
+        is_enough = expected and least > 0.01
+        assert differ(weights_of(higher), weights_of(lower), error) == is_enough
+        assert differ(weights_of(lower), weights_of(higher), error) == is_enough
+
+
+def chance_of_heads(heads: int, coins: int, chance: float) -> float:
+    return math.comb(coins, heads) * chance**heads * (1 - chance) ** (coins - heads)
+
+
+@each("error", [0.5, 0.2, 0.05])
+@each("chance", [0.1, 0.5, 0.9])
+def test_exact_probability_that_equal_means_differ(chance: float, error: float) -> None:
+    wrong = 0.0
+    for before in range(31):
+        for after in range(13):
+            first = weights_of([1.0] * before + [0.0] * (30 - before))
+            second = weights_of([1.0] * after + [0.0] * (12 - after))
+            if differ(first, second, error):
+                wrong += chance_of_heads(before, 30, chance) * chance_of_heads(after, 12, chance)
+    assert wrong <= error

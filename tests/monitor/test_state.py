@@ -6,7 +6,6 @@ import asyncio
 import json
 import re
 from math import fsum, inf, isclose
-from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -21,17 +20,14 @@ from graphrag_eval_async.monitor.counting import Counting
 from graphrag_eval_async.monitor.facts import Facts, complete
 from graphrag_eval_async.records.results import observe
 from graphrag_eval_async.reports.charts import sparkline
-from graphrag_eval_async.reports.history import EVERY, POINTS, STARTS, History, getting_worse
+from graphrag_eval_async.reports.history import MAX_POINTS, History
 from graphrag_eval_async.reports.kept import KEPT, Kept
 from tests.cli.support import COLOURS, DEADLINE_SECONDS, REFERENCE, failed, response, to_jsonl
-from tests.inference.test_confidence import weights_of
 from tests.monitor.test_dashboard import get, text_of
-from tests.support.cases import each
 from tests.support.loop import LoopClock
 from tests.support.summaries import LAG, result, seen
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
 
@@ -199,78 +195,15 @@ def test_a_course_has_the_means_by_each_of_its_points(
         if not number % look:
             history.courses()
     assert sparkline([0.0, None, 1.0]) == "M0 19M96 1"
-    course, templates = history.courses()
+    course, templates, _ = history.courses()
     assert course.results == templates["t"].results == len(scores)
-    assert len(course.points) <= POINTS + 2
+    assert len(course.points) <= MAX_POINTS + 2
     known = [
         [score for score in scores[: point.results] if score is not None] for point in course.points
     ]
     assert all(map(same, course.means(SCORE), map(mean, known[1:])))
     assert course.means("total_tokens") == [None] * (len(course.points) - 1)
     assert course.recent == min(window, len(scores) // 2)
-    assert [start.results for start in course.starts] == [*range(EVERY, len(scores) + 1, EVERY)][
-        -STARTS:
-    ]
-    for place, results, weights in course.starts:
-        own = [score for score in scores[:results] if score is not None]
-        assert place == results / EVERY
-        assert weights.get(SCORE, ()) == (weights_of(own) if own else ())
-
-
-def first_yes(draw: Callable[[int], float], results: int, looks: int, after: int = 0) -> int | None:
-    """After how many results it first says yes, by a look after so many each."""
-    history = History(Last(200))
-    for i in range(1, results + 1):
-        history.add(seen({SCORE: draw(i)}))
-        is_due = i > after and not i % looks
-        if is_due and getting_worse(history.courses(), [SCORE], 0.95).startswith("yes"):
-            return i
-    return None
-
-
-def test_a_fall_is_said_soon_and_an_unchanged_run_is_not_getting_worse() -> None:
-    for seed in range(6):
-        random = Random(seed)
-        is_right = lambda i: float(random.random() < (0.9 if i <= 2000 else 0.7))  # noqa: B023, E731
-        found = first_yes(is_right, 2300, 25, 2000)
-        assert found is not None, seed
-    random = Random(1)
-    assert first_yes(lambda _: float(random.random() < 0.9), 5_000, 200) is None
-
-
-@each(
-    ("values", "expected", "name"),
-    [
-        ([("t", 1.0)] * 49, "too early to say, after 49 results", SCORE),
-        ([("t", 1.0), ("t", 0.0)] * 500, "no clear change", SCORE),
-        ([("t", 5.0)] * 1000 + [("t", 1.0)] * 500, "no clear change", "tone"),
-        (
-            [("t", 1.0)] * 3800 + [("t", 0.5)] * 200,
-            "yes: steps_score 0.500 after the first 3800 results, 1.000 before",
-            SCORE,
-        ),
-        (
-            [("t", None), ("t", 0.5)] * 300 + [("t", 0.5)] * 300,
-            "no, better: errors in 0.0% of the results after the first 600 results, 50.0% before",
-            SCORE,
-        ),
-        # One of 30 templates, while all others stay as they are.
-        (
-            [
-                (f"t{i}", float((i + j) % 2 if i else j < 100))
-                for j in range(200)
-                for i in range(30)
-            ],
-            "yes: template t0: steps_score 0.000 after the first 100 results, 1.000 before",
-            SCORE,
-        ),
-    ],
-)
-def test_what_is_said(values: list[tuple[str, float | None]], expected: str, name: str) -> None:
-    history = History(Last(200))
-    for template, value in values:
-        history.add(seen(None if value is None else {name: value}, template))
-    assert getting_worse(history.courses(), [name], 0.95) == expected
 
 
 @pytest.mark.parametrize("window", [Last(4), Seconds(3600)])
