@@ -29,8 +29,7 @@ from graphrag_eval_async.config import llm, model
 from graphrag_eval_async.exporters import prometheus_metrics
 from graphrag_eval_async.monitor.alerts import parse_alert
 from graphrag_eval_async.monitor.counting import Counting
-from graphrag_eval_async.monitor.facts import Facts, complete
-from graphrag_eval_async.reports.windows import Trends
+from graphrag_eval_async.monitor.facts import COURSES, Facts, complete
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -315,15 +314,15 @@ async def watched() -> list[Text]:
     """The screen of `watch` after most of the responses, while the graph's server is slow."""
     alerts = [parse_alert("error_rate > 0.1 over 100"), parse_alert("steps_score < 0.6 over 100")]
     counting = Counting(Last(100), "last", alerts)
-    trends, collected = Trends(Last(100)), {}
     responses = grid.responses(slow_after=grid.SLOW_AFTER)[: grid.SO_FAR]
     async with evaluate_stream(grid.reference(), responses, ordered=True) as stream:
         facts = Facts(stream, counting, paths=["logs/agent.jsonl"])
         async for result in stream:
             counting.add(result)
-            trends.add_to(collected := facts.collect() | FIXED)
+    collected = facts.collect() | FIXED
+    courses = collected[COURSES]
     complete(collected)
-    return render(collected, 80, 37)
+    return render(collected, courses, 80, 37)
 
 
 def watch() -> str:

@@ -1,20 +1,12 @@
-"""Parses windows of recent results, and records the trends of their means."""
+"""Parses windows of recent results, and says them in words."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections import defaultdict, deque
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.aggregates import Last, Seconds
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-POINTS_PER_WINDOW = 8
-POINTS = 64
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)?", re.ASCII)
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
@@ -51,29 +43,3 @@ def duration_name(seconds: float) -> str:
 
 def window_facts(window: Last | Seconds) -> dict[str, float]:
     return {"last": window.count} if isinstance(window, Last) else {"seconds": window.seconds}
-
-
-class Trends:
-    """The history of each value of a window: a point per eighth of a window, over eight windows."""
-
-    def __init__(self, window: Last | Seconds) -> None:
-        self._size = window.count if isinstance(window, Last) else window.seconds
-        self._counts = isinstance(window, Last)
-        self._points: defaultdict[Any, deque[float | None]] = defaultdict(
-            lambda: deque(maxlen=POINTS)
-        )
-        self._due = 0.0
-
-    def add_to(self, facts: Mapping[str, Any]) -> None:
-        """Give each value in `facts` its `trend`, from the oldest to the present one."""
-        now = facts["overall"]["samples"]["total"] if self._counts else facts["elapsed_sec"]
-        if is_due := now >= self._due:
-            self._due = now + self._size / POINTS_PER_WINDOW
-        for template, group in [(None, facts["overall"]), *facts["templates"].items()]:
-            totals = {name: group[name] for name in ("samples", "errors", "cost") if name in group}
-            metrics = {("metric", name): value for name, value in group["metrics"].items()}
-            for key, value in (*totals.items(), *metrics.items()):
-                points = self._points[template, key]
-                if is_due:
-                    points.append(value["window"])
-                value["trend"] = [*points] if is_due else [*points, value["window"]]

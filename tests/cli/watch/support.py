@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from math import sin
 from typing import TYPE_CHECKING, Any
 
+from graphrag_eval_async.reports.history import Course, Courses, Point
 from tests.cli.support import to_jsonl
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from tests.cli.support import Folder
 
 
@@ -20,26 +22,24 @@ def append(folder: Folder, *items: Any, name: str = "responses.jsonl") -> None:
 TEMPLATES = ("transformers", "lines", "measurements", "settings")
 
 
-def value(mean: float, window: float | None = None, phase: float = 0.0) -> dict[str, Any]:
-    """A mean so far, that of the window, and a wave for its trend."""
-    window = mean if window is None else window
-    return {
-        "mean": mean,
-        "window": window,
-        "trend": [window + 0.1 * mean * sin(i / 3 + phase) for i in range(24)],
-    }
+def value(mean: float, window: float | None = None) -> dict[str, Any]:
+    """A mean so far, and that of the window."""
+    return {"mean": mean, "window": mean if window is None else window}
 
 
 def group(samples: int, window: int, score: float, *, judged: bool) -> dict[str, Any]:
     """The facts of the results of one template."""
-    steps = value(score, score * 0.95, score)
+    steps = value(score, score * 0.95)
     steps["confidence"] = {"level": 0.95, "low": score - 0.05, "high": score + 0.04}
     steps["quantiles"] = {"p50": 1, "p90": 1, "p95": 1, "p99": 1}
-    metrics = {"steps_score": steps, "elapsed_sec": value(7.123, 6.87, 4 * score)}
+    metrics = {
+        "steps_score": steps,
+        "elapsed_sec": value(7.123, 6.87) | {"quantiles": {"p95": 11.2}},
+    }
     if judged:
         metrics |= {"answer_recall": value(0.72), "answer_precision": value(0.69)}
-        metrics["answer_f1"] = value(0.704, 0.688, 2 * score)
-        metrics["answer_relevance"] = value(0.9041, 0.889, 3 * score)
+        metrics["answer_f1"] = value(0.704, 0.688)
+        metrics["answer_relevance"] = value(0.9041, 0.889)
     tokens = {
         "input_tokens": (15640.5, 15702),
         "output_tokens": (174, 174),
@@ -49,8 +49,8 @@ def group(samples: int, window: int, score: float, *, judged: bool) -> dict[str,
     return {
         "coverage": {"steps_score": {"applied": 2, "values": 2, "failed": {}, "pending": 0}},
         "failure": {},
-        "samples": {"total": samples, "window": window, "trend": [window] * 9},
-        "errors": {"total": samples // 50, "window": window // 50, "trend": [0, 0, 1, 2, 2, 1]},
+        "samples": {"total": samples, "window": window},
+        "errors": {"total": samples // 50, "window": window // 50},
         "error_rate": {"mean": 0.02, "window": 0.02},
         "metrics": metrics,
         **({"cost": value(0.00123, 0.00131)} if judged else {}),
@@ -98,6 +98,59 @@ JUDGE = {
 ALERT = {"alert": "lines: steps_score < 0.8 over 200", "value": 0.7951}
 
 
+def change(
+    template: str | None, metric: str, before: float, after: float, *, is_loss: bool = True
+) -> dict[str, Any]:
+    """A clear change of a score, as the state of a run has it."""
+    return {
+        "template": template,
+        "metric": metric,
+        "before": before,
+        "after": after,
+        "since": "2026-11-29T14:33:00+00:00",
+        "since_result": 801,
+        "is_loss": is_loss,
+    }
+
+
+STEADY: dict[str, Any] = {"kind": "steady", "text": "Steady", "since": None, "changes": []}
+WORSE: dict[str, Any] = {
+    "kind": "worse",
+    "text": "Getting worse since 14:33 UTC: steps_score of lines 0.95 to 0.73",
+    "since": "2026-11-29T14:33:00+00:00",
+    "changes": [change("lines", "steps_score", 0.95, 0.73)],
+}
+
+PROGRESS = {
+    "phase": "running",
+    "text": "1,000 of 6,000 questions, 4.2 results/s, about 20 min left",
+}
+
+
+def courses(facts: Mapping[str, Any], points: int = 16) -> Courses:
+    """Courses of the main scores and of the error rate: they fall to what is recent."""
+    groups = {None: facts["overall"], **facts["templates"]}
+    courses = {name: course(group, points) for name, group in groups.items()}
+    overall = courses.pop(None)
+    return Courses(overall, {str(name): each for name, each in courses.items()})
+
+
+def course(group: Mapping[str, Any], points: int) -> Course:
+    """The course of the scores of a group: for the first half, as high as can be."""
+    step = max(1, group["samples"]["total"] // points)
+    scores = {"error_rate": group["error_rate"], **group["metrics"]}
+    sums = dict.fromkeys(scores, 0.0)
+    recorded = [Point(0, {}, None, {})]
+    for place in range(1, points + 1):
+        for name, statistics in scores.items():
+            recent = statistics["window"]
+            has_fallen = place > points / 2 and recent is not None
+            sums[name] += step * (recent if has_fallen else 1.0)
+        count = place * step
+        recorded.append(Point(count, {name: (count, sums[name]) for name in sums}, None, {}))
+    return Course(recorded, 0, [], {})
+
+
 def facts(
     *, judged: bool = True, templates: tuple[str, ...] = TEMPLATES, **more: Any
 ) -> dict[str, Any]:
@@ -108,6 +161,8 @@ def facts(
         "window": {"last": 200},
         "level": 0.95,
         "not_found": [],
+        "state": STEADY,
+        "progress": PROGRESS,
         "overall": group(1206, 200, 0.8312, judged=judged),
         "templates": {
             name: group(300 + i, 50, 0.9 - 0.05 * i, judged=judged)

@@ -1,13 +1,25 @@
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphrag_eval_async.cli.commands.watch.screen import render, sparkline
-from tests.cli.watch.support import ALERT, JUDGE, facts, group, result
+from graphrag_eval_async.cli.commands.watch.screen import bar, render, trend_bars
+from tests.cli.watch.support import (
+    ALERT,
+    JUDGE,
+    STEADY,
+    WORSE,
+    change,
+    courses,
+    facts,
+    group,
+    result,
+)
 from tests.support.cases import each
 
 if TYPE_CHECKING:
@@ -18,14 +30,15 @@ SCREENS = Path(__file__).parent / "screens"
 
 def shown(facts: Mapping[str, Any], columns: int, rows: int, **more: Any) -> list[str]:
     """The lines in a terminal of a size, of which the last column and the last row stay free."""
-    lines = render(facts, width=columns - 1, height=rows - 1, **more)
+    lines = render(facts, courses(facts), width=columns - 1, height=rows - 1, **more)
     assert len(lines) < rows
     assert all(line.cell_len < columns for line in lines)
     return [line.plain for line in lines]
 
 
 GOLDEN: dict[str, dict[str, Any]] = {
-    "80x24": facts(),
+    "60x20": facts(state=WORSE),
+    "80x24": facts(state=WORSE, failure_texts={"wrong_order": "ORDER BY is missing"}),
     "80x24-many": facts(
         templates=tuple(f"template {i}: " + "long " * 20 for i in range(30)),
         alerts=[ALERT],
@@ -44,16 +57,61 @@ GOLDEN: dict[str, dict[str, Any]] = {
 }
 
 
-def test_the_address_of_the_page_comes_second() -> None:
-    address = "http://127.0.0.1:8080/"
-    without, lines = shown(facts(), 80, 24), shown(facts(), 80, 24, address=address)
-    assert lines[:3] == [without[0], address, without[1]]
-
-
 @each("name", GOLDEN)
 def test_golden(name: str) -> None:
     columns, rows = map(int, name.split("-")[0].split("x"))
     assert shown(GOLDEN[name], columns, rows) == (SCREENS / f"{name}.txt").read_text().splitlines()
+
+
+@pytest.mark.parametrize(("columns", "rows"), [(60, 20), (80, 24), (120, 40)])
+@pytest.mark.parametrize(
+    "state",
+    [
+        pytest.param(WORSE, id="worse"),
+        pytest.param(STEADY, id="steady"),
+        pytest.param(
+            {**STEADY, "kind": "too_early", "text": "Too early to say: 3 of about 100 results"},
+            id="too early",
+        ),
+    ],
+)
+def test_the_state_comes_first_then_alerts_then_the_progress(
+    state: dict[str, Any], columns: int, rows: int
+) -> None:
+    run = facts(state=state, alerts=[ALERT])
+    lines = shown(run, columns, rows)
+    text = " ".join(" ".join(lines).split())
+    assert lines[0][:10] == state["text"][:10]
+    assert text.index(state["text"]) == 0
+    assert text.index("ALERT lines") < text.index(run["progress"]["text"][:20])
+
+
+@pytest.mark.parametrize(("columns", "rows"), [(60, 20), (80, 24), (120, 40)])
+@pytest.mark.parametrize(
+    "part", ["steps_score", "error rate", "templates, ", "latest results", "failures", "0        1"]
+)
+def test_each_part_is_on_the_screen(part: str, columns: int, rows: int) -> None:
+    overall = group(1206, 200, 0.8312, judged=False) | {"failure": {"wrong_order": 6}}
+    text = "\n".join(shown(facts(judged=False, overall=overall), columns, rows))
+    assert part in text.replace("of 4 templates", "templates, ")
+
+
+def test_an_interval_stands_beside_its_mean() -> None:
+    """With its farther end. If it is about another mean, that stands there, too."""
+    run = facts()
+    lines = "\n".join(shown(run, 120, 40))
+    assert re.search(r"steps_score .* 0\.831  ±0\.050", lines)
+    run["overall"]["metrics"]["steps_score"]["confidence"]["mean"] = 0.75
+    run["overall"]["metrics"]["steps_score"]["mean_of_questions"] = 0.8
+    assert "0.800  first samples 0.750 ±0.121" in "\n".join(shown(run, 120, 40))
+
+
+def test_the_address_of_the_page_stands_beside_what_is_watched() -> None:
+    address = "http://127.0.0.1:8080/"
+    many = facts(paths=[f"logs/a-long-name-of-a-log-{i}.jsonl" for i in range(9)])
+    for columns in (60, 80, 120):
+        lines = shown(many, columns, 24, address=address)
+        assert [address in line for line in lines if line.startswith("watching ")] == [True]
 
 
 def test_quoted_text_is_one_line_without_control_characters() -> None:
@@ -62,8 +120,13 @@ def test_quoted_text_is_one_line_without_control_characters() -> None:
         "alerts": [{**ALERT, "alert": "\x1b"}],
         "not_found": ["gone\x1b[2J"],
         "paths": ["a\x07"],
+        "failure_texts": {"x\x1b": "why\x1b"},
+        "state": {**STEADY, "text": "state\x1b[2J"},
+        "progress": {"text": "progress\x9b"},
     }
-    odd = facts(templates=("t\x1b[31m\nx",), results=results, **evil)
+    odd = facts(templates=("t\x1b[31m\nx", "b"), results=results, **evil)
+    odd["overall"]["failure"] = {"x\x1b": 3}
+    odd["overall"]["metrics"]["custom\x1b"] = {"mean": 0.5, "window": 0.5}
     text = "\n".join(shown(odd, 120, 40))
     assert all(character.isprintable() or character == "\n" for character in text)
     for quoted in (
@@ -73,6 +136,11 @@ def test_quoted_text_is_one_line_without_control_characters() -> None:
         r"a\x07",
         r"ALERT \x1b: ",
         r"gone\x1b[2J",
+        r"x\x1b",
+        r"why\x1b",
+        r"state\x1b[2J",
+        r"progress\x9b",
+        r"custom\x1b",
     ):
         assert quoted in text
 
@@ -84,25 +152,58 @@ def test_the_lowest_templates_come_first() -> None:
     names = {"good": (0.9, 0.0), "low": (0.5, 0.0), "failing": (0.9, 0.9), "unscored": (None, None)}
     mixed = facts(judged=False, templates=tuple(names), results=[])
     for row, (score, error_rate) in zip(mixed["templates"].values(), names.values(), strict=True):
-        row["metrics"]["steps_score"]["mean"] = score
-        row["error_rate"]["mean"] = error_rate
+        row["metrics"]["steps_score"] = {"mean": score, "window": score}
+        row["error_rate"] = {"mean": error_rate, "window": error_rate}
     mixed["templates"]["unscored"]["metrics"].clear()
     lines = shown(mixed, 80, 60)
     found = [line.split()[0] for line in lines if line.startswith((*names,))]
     assert found == ["failing", "low", "good", "unscored"]
 
 
-def test_the_worst_results_say_why_they_failed() -> None:
+def test_the_most_fallen_templates_come_before_the_lowest() -> None:
+    """A clear change has the mean before it; others show how the recent mean differs."""
+    changes = [
+        change("lines", "steps_score", 0.95, 0.73),
+        change("transformers", "steps_score", 0.9, 0.85),
+        change("settings", "steps_score", 0.5, 0.7, is_loss=False),
+    ]
+    lines = shown(facts(judged=False, state=WORSE | {"changes": changes}), 100, 40)
+    start = lines.index(next(line for line in lines if line.startswith("templates, most fallen")))
+    rows = [line.split() for line in lines[start + 1 : start + 5]]
+    assert [row[0] for row in rows] == ["lines", "transformers", "settings", "measurements"]
+    assert "▼ from 0.950" in lines[start + 1]
+    assert "▲ from 0.500" in lines[start + 3]
+    assert "-0.040" in lines[start + 4]
+
+
+def test_a_template_without_recent_results_shows_all() -> None:
+    run = facts(judged=False)
+    for statistics in run["templates"]["lines"]["metrics"].values():
+        statistics["window"] = None
+    line = next(line for line in shown(run, 100, 40) if line.startswith("lines "))
+    assert re.search(r"0\.850 +none recent", line)
+
+
+def test_without_older_results_there_is_one_mean() -> None:
+    run = facts(overall=group(150, 150, 0.8312, judged=False))
+    text = "\n".join(shown(run, 80, 24))
+    assert "all 150" in text
+    assert "last 200" not in text
+    assert "change" not in text
+
+
+@pytest.mark.parametrize("show", ["last", "worst"])
+def test_results_say_why_they_failed(show: str) -> None:
     reason = "right_steps_wrong_answer"
     results = [
         result(1, judged=True) | {"failure": reason},
         result(2, judged=True) | {"failure": "none"},
     ]
-    lines = shown(facts(results=results, show="worst"), 60, 40)
-    first, second = lines[lines.index("worst results") + 1 :]
-    assert reason in first
-    assert reason not in second
-    assert not any(reason in line for line in shown(facts(results=results), 80, 40))
+    lines = shown(facts(results=results, show=show), 120, 40)
+    heading = {"last": "latest results", "worst": "worst results"}[show]
+    start = lines.index(next(line for line in lines if line.startswith(heading)))
+    assert reason in lines[start + 1]
+    assert reason not in lines[start + 2]
 
 
 @given(
@@ -115,33 +216,52 @@ def test_the_worst_results_say_why_they_failed() -> None:
 def test_any_size_is_kept_to(
     columns: int, rows: int, judged: bool, templates: list[str], results: int
 ) -> None:
-    many = facts(judged=judged, templates=tuple(templates), alerts=[ALERT])
+    many = facts(judged=judged, templates=tuple(templates), alerts=[ALERT], state=WORSE)
     many["results"] = many["results"][:results]
     screen = shown(many, columns, rows)
     assert screen == [line.rstrip() for line in screen]
-    assert rows < 8 or columns < 30 or any(line.startswith("overall") for line in screen)
+    assert rows < 2 or screen[0].startswith("Getting"[: columns - 2])
 
 
-@given(st.integers(1, 40), st.integers(8, 60))
+@given(st.integers(2, 40), st.integers(16, 60))
 def test_as_many_templates_are_shown_as_fit(count: int, rows: int) -> None:
     names = [f"t{i:02}" for i in range(count)]
     many = facts(judged=False, templates=tuple(names), results=[])
     for place, name in enumerate(names):
-        many["templates"][name]["metrics"]["steps_score"]["mean"] = place / count
+        many["templates"][name]["metrics"]["steps_score"]["window"] = place / count
     lines = shown(many, 80, rows)
-    found = [line.split()[0] for line in lines if line.startswith("t") and line[1].isdigit()]
+    found = [line.split()[0] for line in lines if re.match(r"t\d", line)]
     assert found == names[: len(found)]
-    assert (f"{len(found)} of {count} templates, lowest first" in lines) == (len(found) < count)
+    heading = f"lowest of {count} templates"
+    if len(found) == count:
+        heading = "templates, lowest first"
+    assert any(line.startswith(heading) for line in lines)
+    # With nothing else to show, the last line is that of a template.
+    assert len(found) == count or len(lines) == rows - 1
 
 
-@given(st.lists(st.none() | st.floats(-1e100, 1e100), max_size=40))
-def test_sparklines(points: list[float | None]) -> None:
-    """Higher points have higher bars, of which the lowest and the highest are there."""
-    line = sparkline(points)
-    latest = points[-6:]
-    assert [bar == " " for bar in line] == [point is None for point in latest]
-    known = sorted(
-        (point, bar) for point, bar in zip(latest, line, strict=True) if point is not None
-    )
-    assert [bar for _, bar in known] == sorted(bar for _, bar in known)
-    assert not known or known[0][0] == known[-1][0] or (known[0][1], known[-1][1]) == ("▁", "█")
+@given(st.lists(st.none() | st.floats(0, 1), max_size=40))
+def test_trends_have_one_scale(points: list[float | None]) -> None:
+    """Equal heights mean equal values, in whichever trend they are."""
+    bars = trend_bars(points)
+    heights = {None: " ", 0.0: "▁", 1.0: "█"}
+    assert len(bars) == len(points)
+    for point, height in zip(points, bars, strict=True):
+        assert heights.setdefault(point, height) == height
+    drawn = sorted((p, height) for p, height in zip(points, bars, strict=True) if p is not None)
+    assert [height for _, height in drawn] == sorted(height for _, height in drawn)
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        pytest.param(0.0, "··········", id="none"),
+        pytest.param(0.5, "█████·····", id="half"),
+        pytest.param(0.55, "█████▌····", id="half of a cell"),
+        pytest.param(1.0, "██████████", id="all"),
+        pytest.param(0.999, "██████████", id="almost all"),
+        pytest.param(None, "", id="no value"),
+    ],
+)
+def test_bars(value: float | None, expected: str) -> None:
+    assert bar(value).plain == expected

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.text import Text
 
-from graphrag_eval_async.aggregates import Last
 from graphrag_eval_async.cli.commands.watch.views import Screen, Terminal
+from graphrag_eval_async.monitor.facts import COURSES
 from tests.cli.watch.emulator import Emulator
-from tests.cli.watch.support import facts
+from tests.cli.watch.support import courses, facts
 from tests.support.deadlines import until
 from tests.support.loop import leaving_nothing
 
@@ -94,13 +94,13 @@ class Shown:
     async def prepare(self) -> None:
         pass
 
-    def collect(self, _detailed: float) -> dict[str, Any]:
-        return facts()
+    def collect(self, detailed: float) -> dict[str, Any]:  # noqa: ARG002
+        return facts() | {COURSES: courses(facts())}
 
 
 async def test_foreign_output_appears_above_the_view() -> None:
     terminal, stderr = Emulated(), Stream()
-    view: Any = Screen(Shown(), terminal, Last(200))  # type: ignore[arg-type]
+    view: Any = Screen(Shown(), terminal)  # type: ignore[arg-type]
     async with leaving_nothing():
         with redirect_stderr(stderr):
             task = asyncio.create_task(view.loops[0]())
@@ -114,5 +114,5 @@ async def test_foreign_output_appears_above_the_view() -> None:
     await asyncio.to_thread(view.finish, shown=True)
     everything = [*terminal.emulator.gone, *terminal.emulator.screen]
     assert everything[:4] == ["one", "two", "old\\x1b[2J ways", "said"]
-    assert sum(line.startswith("watching") for line in everything) == 1
+    assert sum(line.startswith("watching ") for line in everything) == 1
     assert not stderr.getvalue()

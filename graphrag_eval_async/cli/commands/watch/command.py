@@ -92,7 +92,7 @@ def run(given: Given, interrupts: Interrupts) -> Exit:
         facts = Facts(
             stream, counting, source=source, config=config, paths=watched, level=given.level
         )
-        view = open_view(facts, given.window, given.every, interrupts)
+        view = open_view(facts, given.every, interrupts)
         journal = given.output if given.resume else None
         kept = Kept(journal, counting.alerts, lambda: stream.is_restored)
         command = None if given.on_alert is None else AlertCommand(given.on_alert, view.say)

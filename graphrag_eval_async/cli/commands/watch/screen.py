@@ -1,277 +1,635 @@
-"""Lays out facts as lines of text for a terminal."""
+"""Lays out a run for a terminal: is it good, did it fall, since when, where and why."""
 
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
+from math import ceil
 from typing import TYPE_CHECKING, Any
 
 from rich.cells import cell_len
 from rich.text import Text
 
-from graphrag_eval_async.catalogue.metrics import COST
+from graphrag_eval_async.catalogue.metrics import (
+    ERROR_RATE,
+    RESOURCES,
+    is_score,
+    metric_position,
+)
 from graphrag_eval_async.catalogue.outcomes import REASON
+from graphrag_eval_async.cli.commands.watch.layout import (
+    Column,
+    Section,
+    flow,
+    lines_of,
+    stack_sections,
+    table_lines,
+    text_column,
+)
 from graphrag_eval_async.records.snapshots import interval_of_mean, mean_of_questions
-from graphrag_eval_async.reports.overview import judge_facts, quality, run_facts
+from graphrag_eval_async.reports.groups import main_scores
 from graphrag_eval_async.reports.windows import duration_name
-from graphrag_eval_async.reports.wording import value_of
+from graphrag_eval_async.reports.wording import FAILURES, value_of
 from graphrag_eval_async.steps.failure import NO_FAILURE, failure_counts
-from graphrag_eval_async.text import by_frequency, one_line, percent
-from graphrag_eval_async.text import number as long_number
+from graphrag_eval_async.text import counts, dollars, number, one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-BARS = "▁▂▃▄▅▆▇█"
-LEAST_NAME, MOST_NAME = 15, 32
-LEAST_CELL, MOST_CELL = 8, 12
-SHOWN_ALERTS = 3
-LEAST_RESULTS = 2  # lines kept for results, with their heading
-ROOMY = 10  # lines kept for results, or for templates, before intervals are shown
+    from graphrag_eval_async.reports.history import Course, Courses
 
-HEADINGS = {
-    "samples": "samples",
-    "errors": "errors",
-    "steps_score": "steps",
-    "answer_match": "match",
-    "answer_f1": "F1",
-    "answer_relevance": "relev.",
-    "total_tokens": "tokens",
-    "elapsed_sec": "sec",
-    "cost": "cost",
-}
-"""The columns that come first; other metrics follow if there is room."""
+TREND_BARS = "▁▂▃▄▅▆▇█"
+BAR_PARTS = " ▏▎▍▌▋▊▉"
+"""Beginnings of a cell, from none of it to seven eighths."""
+
+BAR_CELLS = 10
+"""Width of a bar whose value is 1."""
+
+TREND_POINTS = 16
+"""Maximum number of points of a trend on a narrow screen, and of a template's trend."""
+
+WIDE_TREND_POINTS = 40
+"""Maximum number of points of a trend on a wide screen."""
+
+WIDE = 110
+"""Width from which a screen is wide; chosen."""
+
+TREND_SHARE = 8
+"""Each point of a trend is over this part of all results: few values vary by chance alone."""
+
+MAX_STATE_LINES = 3
+MAX_PROGRESS_LINES = 3
+
+MAX_ALERTS = 3
+"""Maximum number of alerts that are shown; a line says how many more there are."""
+
+MAX_METRICS = 12
+MAX_FAILURES = 6
+
+TEMPLATE_SCORES = 4
+"""Maximum number of scores with a column in the table of templates."""
+
+RESULT_SCORES = 3
+"""Maximum number of scores with a column in the table of results."""
+
+LEAST_CHANGE = 0.0005
+"""Least change of a score that is shown: a smaller one is 0 in three digits."""
+
+ERROR_RATE_HEADING = "error rate"
+
+COST = "cost"
+"""The key of the cost of judging a result, in the facts of a group of results."""
+
+RESOURCE_HEADINGS = {"total_tokens": "tokens", "elapsed_sec": "seconds", COST: "cost"}
+"""The resources that are shown, with their names on the screen."""
+
+STATE_STYLES = {"worse": "bold red", "better": "bold green", "steady": "bold green"}
+"""Styles of the line of the state, by its kind; that of other kinds is bold."""
 
 
 def render(
-    facts: Mapping[str, Any], width: int, height: int, address: str | None = None
+    facts: Mapping[str, Any],
+    courses: Courses,
+    width: int,
+    height: int,
+    address: str | None = None,
 ) -> list[Text]:
-    """At most `height` lines, none wider than `width` cells.
+    """Return the facts of a run as at most `height` lines, none wider than `width` cells.
 
-    The `address` of the page in the browser comes second. If not all templates fit, they lose their
-    intervals first, then the trends; then only the lowest are shown. Results have what is left.
+    The state of the run comes first, then active alerts, the progress, the metrics, the templates
+    from the one that fell most, the reasons of failures, and results. What does not fit is left
+    out.
+
+    Args:
+        facts: what `Facts` collects, with what `complete` adds.
+        courses: how the scores moved.
+        width: number of columns.
+        height: number of rows.
+        address: the address of the page in the browser, if there is one.
     """
-    screen = _Screen(facts, width)
-    paths = [_quote(path).rstrip("/") for path in facts["paths"]]
-    title = f"watching {' '.join(paths)}"
     head = [
-        Text(
-            title
-            if cell_len(title) <= width
-            else f"watching {' '.join(map(os.path.basename, paths))}",
-            "bold",
-        ),
-        *([] if address is None else [Text(address)]),
-        screen.headings(),
-        *screen.group("overall", facts["overall"], detail=1),
+        *_state_lines(facts["state"], width),
+        *_alert_lines(facts["alerts"]),
+        *_progress_lines(facts, width),
+        _title(facts, width, address),
     ]
-    foot = [*_alerts(facts["alerts"]), *_status(facts, width)]
-    room = height - len(head) - len(foot) - min(LEAST_RESULTS, len(facts["results"]))
-    trust = screen.trust(facts["overall"])
-    if room - len(trust) >= min(screen.size(0) * len(facts["templates"]), ROOMY):
-        head, room = head + trust, room - len(trust)
-    templates = screen.templates(room)
-    blank = [Text()] * (room - len(templates) > LEAST_RESULTS)
-    lines = [*head, *templates, *blank, *foot, *blank, *screen.results()][: max(0, height)]
+    sections = [
+        _metrics_section(facts, courses, width),
+        _templates_section(facts, courses, width),
+        _failures_section(facts, width),
+        _results_section(facts, width),
+    ]
+    lines = [*head, *stack_sections(sections, height - len(head))]
+    lines = lines[: max(0, height)]
     for line in lines:
         line.truncate(width, overflow="ellipsis")
         line.rstrip()
     return lines
 
 
-class _Screen:
-    """Rows of groups and of results, in columns of the same width after one of names."""
-
-    def __init__(self, facts: Mapping[str, Any], width: int) -> None:
-        self._facts = facts
-        overall, window = facts["overall"], facts["window"]
-        known = _values(overall)
-        every = [
-            *(name for name in HEADINGS if name in known),
-            *(name for name in known if name not in HEADINGS),
-        ]
-        self._columns = every[: max(0, (width - LEAST_NAME) // LEAST_CELL)]
-        self._left_out = len(every) - len(self._columns)
-        self._window = (
-            f"  last {window['last'] if 'last' in window else duration_name(window['seconds'])}"
-        )
-        # Only if the window lacks results, its means differ.
-        self._has_window = bool(overall["samples"]["total"] != overall["samples"]["window"])
-        names = [
-            self._window,
-            *facts["templates"],
-            *(each["question_id"] for each in facts["results"]),
-        ]
-        room = width - max(
-            LEAST_NAME, min(MOST_NAME, max(cell_len(_quote(name)) for name in names))
-        )
-        self._cell = max(LEAST_CELL, min(MOST_CELL, room // max(1, len(self._columns))))
-        self._name = width - self._cell * len(self._columns)
-        values = [known[column] for column in self._columns]
-        sure = [value for value in values if "confidence" in value]
-        level = percent(sure[0]["confidence"]["level"]) if sure else ""
-        firsts = any(interval_of_mean(value, "confidence") is None for value in sure)
-        self._trusted = [
-            *[("  first samples", "confidence", "mean")] * firsts,
-            *[(f"  {level} from", "confidence", "low"), (f"  {level} to", "confidence", "high")]
-            * bool(sure),
-            *[("  p95", "quantiles", "p95")] * any("quantiles" in value for value in values),
-        ]
-
-    def headings(self) -> Text:
-        headings = [
-            (HEADINGS.get(name) or _heading(name))[: self._cell - 1] for name in self._columns
-        ]
-        return self._row(f"({self._left_out} more)" if self._left_out else "", headings, "dim")
-
-    def size(self, detail: int) -> int:
-        """The lines of a group without trends (`detail` 0), with them (1), and with intervals
-        (2).
-        """
-        return 1 + self._has_window + (detail > 0) + (detail > 1) * len(self._trusted)
-
-    def group(self, name: str, group: Mapping[str, Any], detail: int) -> list[Text]:
-        known = _values(group)
-        values = [known.get(column, {}) for column in self._columns]
-        means = [
-            mean_of_questions(value) if "mean" in value else value.get("total") for value in values
-        ]
-        lines = [self._row(_quote(name), self._cells(means), "bold")]
-        if self._has_window:
-            lines.append(
-                self._row(self._window, self._cells(value.get("window") for value in values))
-            )
-        if detail:
-            lines.append(
-                self._row("", [sparkline(value.get("trend", ())) for value in values], "cyan")
-            )
-        return lines + (self.trust(group) if detail > 1 else [])
-
-    def trust(self, group: Mapping[str, Any]) -> list[Text]:
-        """The confidence intervals of a group, with repeats also their means, and a high
-        quantile.
-        """
-        known = _values(group)
-        return [
-            self._row(
-                name,
-                self._cells(known.get(each, {}).get(part, {}).get(key) for each in self._columns),
-            )
-            for name, part, key in self._trusted
-        ]
-
-    def templates(self, room: int) -> list[Text]:
-        """As many templates as fit, the lowest first; if not all do, a line that says so."""
-        groups = self._facts["templates"]
-        count = len(groups)
-        room -= self.size(0) * count > room
-        detail = int(self.size(1) * count <= room)
-        if self.size(2) * count <= room - ROOMY and all(
-            "coverage" in group for group in groups.values()
-        ):
-            detail = 2
-        fitting = max(0, room // self.size(detail))
-        shown = sorted(groups, key=lambda name: quality(groups[name]))[:fitting]
-        lines = [line for name in shown for line in self.group(name, groups[name], detail)]
-        if len(shown) < count:
-            lines.append(Text(f"{len(shown)} of {count} templates, lowest first", "dim"))
-        return lines
-
-    def results(self) -> list[Text]:
-        results = self._facts["results"]
-        return (
-            [Text(f"{self._facts['show']} results", "dim"), *map(self._result, results)]
-            if results
-            else []
-        )
-
-    def _result(self, result: Mapping[str, Any]) -> Text:
-        """A result with its error or, among the worst, with why it failed, in place of the last
-        columns.
-        """
-        wrong, kept = "", len(self._columns)
-        if result["status"] == "error":
-            wrong, kept = _quote(result.get("error", "error")), 1
-        elif self._facts["show"] == "worst" and result.get(REASON, NO_FAILURE) != NO_FAILURE:
-            wrong = _quote(result[REASON])
-            kept -= min(kept - 1, -(-(len(wrong) + 2) // self._cell))
-        known = {**result["metrics"], "cost": result.get("cost")}
-        cells = [f"#{result['sample']}", *self._cells(map(known.get, self._columns))[1:]]
-        return self._row(_quote(result["question_id"]), cells[:kept]).append(
-            f"  {wrong}" * bool(wrong), "red"
-        )
-
-    def _cells(self, values: Iterable[Any]) -> list[str]:
-        named = zip(self._columns, values, strict=True)
-        return [
-            "" if each is None else price(each) if name == "cost" else number(each)
-            for name, each in named
-        ]
-
-    def _row(self, name: str, cells: Iterable[str], style: str = "") -> Text:
-        line = Text(name, style)
-        line.truncate(self._name, overflow="ellipsis", pad=True)
-        return line.append("".join(cell.rjust(self._cell) for cell in cells))
+def _state_lines(state: Mapping[str, Any], width: int) -> list[Text]:
+    """Return whether the run got worse, which scores, how far and since when."""
+    style = STATE_STYLES.get(state["kind"], "bold")
+    return lines_of(Text(_printable(state["text"]), style), width)[:MAX_STATE_LINES]
 
 
-def _values(group: Mapping[str, Any]) -> dict[str, Any]:
-    """The facts of the columns of a group, by name."""
-    metrics = {name: value for name, value in group["metrics"].items() if not name.endswith(COST)}
-    return metrics | {name: group[name] for name in ("samples", "errors", "cost") if name in group}
-
-
-def _heading(metric: str) -> str:
-    """A short form of a name, such as "inp tok" or "ra reca"."""
-    *words, last = one_line(metric).removeprefix("answer_").removesuffix("_score").split("_")
-    first = words[0][:3] if len(words) == 1 else "".join(word[:1] for word in words)
-    return f"{first} {last[: 6 - len(first)]}" if words else last
-
-
-def number(value: float) -> str:
-    """A number in about 5 characters."""
-    text = f"{value:.3f}" if isinstance(value, float) and abs(value) <= 1 else long_number(value)
-    return text if len(text) < LEAST_CELL else f"{value:.1e}"
-
-
-def price(value: float) -> str:
-    """An amount in US dollars in about 7 characters."""
-    return f"${value:.2f}" if value >= 1 else f"${value:.2g}".replace("e-0", "e-")
-
-
-def sparkline(points: Sequence[float | None]) -> str:
-    """The latest points as bars from the lowest to the highest of them; gaps are blank."""
-    points = points[2 - LEAST_CELL :]
-    known = [point for point in points if point is not None]
-    low, span = min(known, default=0.0), max(known, default=0.0) - min(known, default=0.0)
-    top = len(BARS) - 1
-    places = [
-        None if each is None else round((each - low) / span * top) if span else top // 2
-        for each in points
+def _alert_lines(alerts: Sequence[Mapping[str, Any]]) -> list[Text]:
+    """Return the active alerts, each with the value that it watches."""
+    lines = [
+        Text(f"ALERT {_printable(alert['alert'])}: {value_of(alert)}", "bold red")
+        for alert in alerts[:MAX_ALERTS]
     ]
-    return "".join(" " if place is None else BARS[place] for place in places)
-
-
-def _alerts(alerts: Sequence[Mapping[str, Any]]) -> list[Text]:
-    told = [f"ALERT {_quote(each['alert'])}: {value_of(each)}" for each in alerts]
-    more = [f"... and {len(told) - SHOWN_ALERTS} more alerts"] * (len(told) > SHOWN_ALERTS)
-    return [Text(line, "bold red") for line in told[:SHOWN_ALERTS] + more]
-
-
-def _status(facts: Mapping[str, Any], width: int) -> list[Text]:
-    """How far the run and its judge are, as on pages, and why answers failed."""
-    minutes, seconds = divmod(int(facts["elapsed_sec"]), 60)
-    clock = f"{minutes // 60}:{minutes % 60:02}:{seconds:02}"
-    told = [("time", clock), *run_facts(facts), *judge_facts(facts["judge"])]
-    if wrong := failure_counts(facts["overall"]):
-        told.append(("failures", by_frequency(wrong)))
-    lines = [Text()]
-    for name, value in told:
-        part = Text.assemble((f"{name} ", "dim"), _quote(value))
-        if lines[-1] and lines[-1].cell_len + 3 + part.cell_len > width:
-            lines.append(part)
-        else:
-            lines[-1].append("   " * bool(lines[-1])).append_text(part)
+    hidden = len(alerts) - MAX_ALERTS
+    if hidden > 0:
+        lines.append(Text(f"... and {hidden} more alerts", "bold red"))
     return lines
 
 
-def _quote(text: str) -> str:
-    return one_line(text, limit=300)  # More than a line has.
+def _progress_lines(facts: Mapping[str, Any], width: int) -> list[Text]:
+    """Return how far the run and its judge are, and what is wrong with the input."""
+    parts = [
+        facts["progress"]["text"],
+        *_input_in_words(facts),
+        *_judge_in_words(facts["judge"]),
+    ]
+    return flow([Text(_printable(part)) for part in parts], width)[:MAX_PROGRESS_LINES]
+
+
+def _input_in_words(facts: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what of the input is not evaluated, or not yet, and what an earlier run evaluated."""
+    lag = facts["lag"]
+    if lag is not None and lag["bytes"]:
+        yield f"behind by {lag['bytes']:,} bytes"
+    if facts["rejects"]:
+        yield f"rejected lines: {counts(facts['rejects'])}"
+    if facts["skipped"]:
+        yield f"skipped as done: {facts['skipped']:,}"
+    if facts["journal"] is not None:
+        yield f"restored: {facts['journal']['restored']:,}"
+    if facts["late"]:
+        yield facts["late"]["text"]
+    if facts["misnamed"]:
+        yield facts["misnamed"]
+    for path in facts["not_found"]:
+        yield f"not there yet: {path}"
+
+
+def _judge_in_words(judge: Mapping[str, Any] | None) -> Iterator[str]:
+    """Yield what the judge costs, what failed, and what it waits for; nothing without a judge."""
+    if judge is None:
+        return
+    spent = dollars(judge["dollars"])
+    if judge["budget_usd"] is not None:
+        spent += f" of {dollars(judge['budget_usd'])}"
+    yield f"judge {judge['model'] or ''}: {spent}"
+    if judge["errors"]:
+        yield f"judge errors: {counts(judge['errors'])}"
+    if judge["retries"]:
+        yield f"retries: {counts(judge['retries'])}"
+    if judge["waiting"]:
+        yield f"calls waiting: {judge['waiting']:,}"
+    if judge["paused_sec"]:
+        yield f"paused for {judge['paused_sec']:.0f} s"
+
+
+def _title(facts: Mapping[str, Any], width: int, address: str | None) -> Text:
+    """Return what is watched, for how long, and the address of the page in the browser."""
+    minutes, seconds = divmod(int(facts["elapsed_sec"]), 60)
+    end = f" for {minutes // 60}:{minutes % 60:02}:{seconds:02}"
+    if address is not None:
+        end += f"   {address}"
+
+    paths = [_printable(path).rstrip("/") for path in facts["paths"]]
+    title = Text(f"watching {' '.join(paths)}", "dim")
+    if title.cell_len + cell_len(end) > width:
+        names = [os.path.basename(path) for path in paths]
+        title = Text(f"watching {' '.join(names)}", "dim")
+    # The address is worth more than the last of many names.
+    title.truncate(max(0, width - cell_len(end)), overflow="ellipsis")
+    return title.append(end)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MetricRow:
+    """A row of the table of metrics.
+
+    Attributes:
+        name: the name of the metric.
+        recent: its mean over the window; empty if the window has all results, or none.
+        change: how the recent mean differs from that of all results.
+        mean: its mean over all results.
+        spread: the half-width of the mean's confidence interval; of a resource, a high quantile.
+        share: the recent mean, or that of all, for a bar; None if the metric is not from 0 to 1.
+        trend: the course of the recent mean, as bars.
+    """
+
+    name: str
+    recent: Text
+    change: Text
+    mean: Text
+    spread: str
+    share: float | None
+    trend: str
+
+
+def _metrics_section(facts: Mapping[str, Any], courses: Courses, width: int) -> Section:
+    """Return the table of metrics: scores with bars from 0 to 1, the error rate, and resources."""
+    overall = facts["overall"]
+    main = main_scores(overall)
+    scores = sorted(filter(is_score, overall["metrics"]), key=metric_position)
+    # The error rate stands next to the main scores, so that it is there on a small screen.
+    names = [*main, ERROR_RATE, *(name for name in scores if name not in main)]
+    statistics = {**overall["metrics"], ERROR_RATE: overall[ERROR_RATE]}
+    if COST in overall:
+        statistics[COST] = overall[COST]
+    names += [name for name in RESOURCE_HEADINGS if name in statistics]
+
+    points = WIDE_TREND_POINTS if width >= WIDE else TREND_POINTS
+    rows = []
+    for name in names:
+        trend = _trend(courses.overall, name, points) if _is_quality(name) else ""
+        rows.append(_metric_row(name, statistics[name], trend, facts))
+
+    def draw(row_count: int) -> list[Text]:
+        return table_lines(_metric_columns(rows[:row_count], facts), width)
+
+    return Section(rows=len(rows), least=len(main) + 1, most=MAX_METRICS, draw=draw)
+
+
+def _metric_row(
+    name: str, statistics: Mapping[str, Any], trend: str, facts: Mapping[str, Any]
+) -> MetricRow:
+    """Return the row of a metric, given its statistics over all results and its trend."""
+    mean = mean_of_questions(statistics) if statistics["mean"] is not None else None
+    recent = statistics["window"] if _has_window(facts) else None
+    is_bounded = _is_quality(name)
+    shown = mean if recent is None else recent
+    share = shown if is_bounded and shown is not None and 0 <= shown <= 1 else None
+    return MetricRow(
+        name=_heading(name),
+        recent=Text(_value(name, recent), "bold"),
+        change=_change(facts["state"], None, name, recent=recent, mean=mean),
+        mean=Text(_value(name, mean), "" if _has_window(facts) else "bold"),
+        spread=_spread(name, statistics),
+        share=share,
+        trend=trend,
+    )
+
+
+def _metric_columns(rows: Sequence[MetricRow], facts: Mapping[str, Any]) -> list[Column]:
+    """Return the columns of the table of metrics, without those that say nothing."""
+    total = f"all {facts['overall']['samples']['total']:,}"
+    columns = [
+        text_column("", [Text(row.name) for row in rows]),
+        Column(
+            heading=window_in_words(facts["window"]),
+            cells=[row.recent for row in rows],
+            importance=6,
+        ),
+        Column(
+            heading="0        1",
+            cells=[bar(row.share, is_bad=row.name == ERROR_RATE_HEADING) for row in rows],
+            justify="left",
+            importance=3,
+        ),
+        Column(heading="change", cells=[row.change for row in rows], importance=4),
+        Column(heading=total, cells=[row.mean for row in rows], importance=5),
+        Column(heading="", cells=[Text(row.spread) for row in rows], justify="left", importance=1),
+        Column(
+            heading="trend, 0 to 1",
+            cells=[Text(row.trend, "cyan") for row in rows],
+            justify="left",
+            importance=2,
+        ),
+    ]
+    return [column for column in columns if any(column.cells)]
+
+
+def _templates_section(facts: Mapping[str, Any], courses: Courses, width: int) -> Section:
+    """Return the table of templates: those that fell, the most fallen first, then the lowest."""
+    templates = facts["templates"]
+    main = main_scores(facts["overall"])
+    falls = _falls_of_templates(facts["state"])
+
+    def rank(name: str) -> tuple[float, float]:
+        return -falls.get(name, 0.0), recent_quality(templates[name], main)
+
+    names = sorted(templates, key=rank)
+    order = "most fallen" if falls else "lowest"
+
+    def draw(row_count: int) -> list[Text]:
+        heading = f"templates, {order} first"
+        if row_count < len(names):
+            heading = f"{order} of {len(names)} templates"
+        return table_lines(_template_columns(heading, names[:row_count], facts, courses), width)
+
+    # A single template has the values of all results.
+    row_count = len(names) if len(names) > 1 else 0
+    return Section(rows=row_count, least=3, draw=draw)
+
+
+def _template_columns(
+    heading: str, names: Sequence[str], facts: Mapping[str, Any], courses: Courses
+) -> list[Column]:
+    """Return the columns of the table of templates."""
+    groups = [facts["templates"][name] for name in names]
+    columns = [
+        text_column(heading, [Text(_printable(name)) for name in names]),
+        Column(
+            heading="results",
+            cells=[Text(f"{group['samples']['total']:,}") for group in groups],
+            importance=1,
+        ),
+        Column(
+            heading="errors", cells=[_error_cell(group, facts) for group in groups], importance=18
+        ),
+    ]
+    scores = main_scores(facts["overall"])[:TEMPLATE_SCORES]
+    for place, score in enumerate(scores):
+        importance = 20 - 3 * place
+        columns.append(
+            Column(
+                heading=_heading(score),
+                cells=[_score_cell(group, score, facts) for group in groups],
+                importance=importance,
+            )
+        )
+        changes = [
+            _template_change(name, group, score, facts)
+            for name, group in zip(names, groups, strict=True)
+        ]
+        columns.append(Column(heading="change", cells=changes, importance=importance - 1))
+        trends = [
+            _trend(courses.templates[name], score, TREND_POINTS)
+            if name in courses.templates
+            else ""
+            for name in names
+        ]
+        columns.append(
+            Column(
+                heading="trend, 0 to 1",
+                cells=[Text(trend, "cyan") for trend in trends],
+                justify="left",
+                importance=-place,
+            )
+        )
+    return [column for column in columns if any(column.cells)]
+
+
+def _error_cell(group: Mapping[str, Any], facts: Mapping[str, Any]) -> Text:
+    """Return the recent error rate of a template."""
+    rate = _recent_or_mean(group["error_rate"], facts)
+    return Text(_value(ERROR_RATE, rate), "red" if rate else "")
+
+
+def _score_cell(group: Mapping[str, Any], score: str, facts: Mapping[str, Any]) -> Text:
+    """Return the recent mean of a score of a template, or that of all its results, dimmed."""
+    statistics = group["metrics"].get(score)
+    if statistics is None:
+        return Text()
+    is_old = _has_window(facts) and statistics["window"] is None
+    return Text(_value(score, _recent_or_mean(statistics, facts)), "dim" if is_old else "bold")
+
+
+def _template_change(
+    name: str, group: Mapping[str, Any], score: str, facts: Mapping[str, Any]
+) -> Text:
+    """Return how the recent mean of a score of a template differs from that of all its results."""
+    statistics = group["metrics"].get(score)
+    if statistics is None or not _has_window(facts):
+        return Text()
+    if statistics["window"] is None:
+        return Text("none recent", "dim")
+    return _change(
+        facts["state"],
+        name,
+        score,
+        recent=statistics["window"],
+        mean=mean_of_questions(statistics),
+    )
+
+
+def _recent_or_mean(statistics: Mapping[str, Any], facts: Mapping[str, Any]) -> float | None:
+    """Return the recent mean of a metric; without one, that of all results."""
+    recent: float | None = statistics["window"]
+    if recent is not None and _has_window(facts):
+        return recent
+    if statistics["mean"] is None:
+        return None
+    return mean_of_questions(statistics)
+
+
+def _falls_of_templates(state: Mapping[str, Any]) -> dict[str, float]:
+    """Return by how much the scores of templates clearly fell: for each template, the most."""
+    falls: dict[str, float] = {}
+    for change in state["changes"]:
+        if change["is_loss"] and change["template"] is not None:
+            fall = abs(change["after"] - change["before"])
+            falls[change["template"]] = max(fall, falls.get(change["template"], 0.0))
+    return falls
+
+
+def recent_quality(group: Mapping[str, Any], scores: Iterable[str]) -> float:
+    """Return the mean of the recent means of scores, with 0 for recent errors.
+
+    Where nothing is recent, all results count. A group without scores and errors has 1.
+    """
+
+    def recent(statistics: Mapping[str, Any]) -> float:
+        if statistics["window"] is not None:
+            return float(statistics["window"])
+        return mean_of_questions(statistics) if statistics["mean"] is not None else 0.0
+
+    means = [recent(group["metrics"][name]) for name in scores if name in group["metrics"]]
+    mean = sum(means) / len(means) if means else 1.0
+    return mean * (1 - recent(group["error_rate"]))
+
+
+def _failures_section(facts: Mapping[str, Any], width: int) -> Section:
+    """Return the table of the reasons of failures, the most frequent first, with their texts."""
+    failures = list(failure_counts(facts["overall"]).items())
+    texts = facts.get("failure_texts", {})
+
+    def draw(row_count: int) -> list[Text]:
+        shown = failures[:row_count]
+        explanations = [
+            Text(_printable(texts.get(reason) or FAILURES.get(reason, ""))) for reason, _ in shown
+        ]
+        return table_lines(
+            [
+                Column(heading="failures", cells=[Text(f"{count:,}") for _, count in shown]),
+                text_column("", [Text(_printable(reason), "red") for reason, _ in shown]),
+                text_column("", explanations),
+            ],
+            width,
+        )
+
+    return Section(rows=len(failures), most=MAX_FAILURES, draw=draw)
+
+
+def _results_section(facts: Mapping[str, Any], width: int) -> Section:
+    """Return the table of the latest or the worst results, with why they failed."""
+    results = facts["results"]
+    scores = main_scores(facts["overall"])[:RESULT_SCORES]
+    heading = "worst results" if facts["show"] == "worst" else "latest results"
+
+    def draw(row_count: int) -> list[Text]:
+        shown = results[:row_count]
+        columns = [
+            text_column(heading, [Text(_printable(result["question_id"])) for result in shown]),
+            Column(heading="", cells=[Text(f"#{result['sample']}") for result in shown]),
+        ]
+        for place, name in enumerate([*scores, "elapsed_sec"]):
+            values = [result["metrics"].get(name) for result in shown]
+            columns.append(
+                Column(
+                    heading=_heading(name),
+                    cells=[Text(_value(name, value)) for value in values],
+                    importance=-place,
+                )
+            )
+        columns.append(text_column("", [Text(_why_failed(result), "red") for result in shown]))
+        return table_lines([column for column in columns if any(column.cells)], width)
+
+    return Section(rows=len(results), draw=draw)
+
+
+def _why_failed(result: Mapping[str, Any]) -> str:
+    """Return the error of a result, or why it failed; empty if it did not."""
+    if result["status"] == "error":
+        return _printable(result.get("error", "error"))
+    reason = result.get(REASON, NO_FAILURE)
+    return "" if reason == NO_FAILURE else _printable(reason)
+
+
+def _change(
+    state: Mapping[str, Any],
+    template: str | None,
+    metric: str,
+    *,
+    recent: float | None,
+    mean: float | None,
+) -> Text:
+    """Return how a metric changed: in colour if this is clear, otherwise its recent difference.
+
+    Args:
+        state: the state of the run, with its clear changes.
+        template: the template; None for all results.
+        metric: the metric.
+        recent: its mean over the window; None without one.
+        mean: its mean over all results.
+    """
+    for change in state["changes"]:
+        if (change["template"], change["metric"]) == (template, metric):
+            arrow = "▼" if change["after"] < change["before"] else "▲"
+            style = "bold red" if change["is_loss"] else "bold green"
+            return Text(f"{arrow} from {_value(metric, change['before'])}", style)
+    if recent is None or mean is None or not _is_quality(metric):
+        return Text()
+    difference = recent - mean
+    if abs(difference) < LEAST_CHANGE:
+        return Text("±0", "dim")
+    if metric == ERROR_RATE:
+        return Text(f"{difference:+.1%}", "dim")
+    return Text(f"{difference:+.3f}", "dim")
+
+
+def _spread(name: str, statistics: Mapping[str, Any]) -> str:
+    """Return how sure the mean of a score is, such as "±0.050"; of a resource, its 95th percentile.
+
+    It is the distance from the mean to the farther end of its confidence interval. If questions
+    repeat, the interval is about the mean of their first samples, which then stands before it.
+    """
+    if name in RESOURCES and "quantiles" in statistics:
+        return f"p95 {number(statistics['quantiles']['p95'])}"
+    interval = statistics.get("confidence")
+    if interval is None or not _is_quality(name):
+        return ""
+    mean = mean_of_questions(statistics)
+    prefix = ""
+    if interval_of_mean(statistics, "confidence") is None:
+        mean = interval["mean"]
+        prefix = f"first samples {mean:.3f} "
+    return f"{prefix}±{max(interval['high'] - mean, mean - interval['low']):.3f}"
+
+
+def _value(metric: str, value: float | None) -> str:
+    """Return a value of a metric as text; empty for None."""
+    if value is None:
+        return ""
+    if metric == ERROR_RATE:
+        return f"{value:.1%}"
+    if metric == COST:
+        return dollars(value)
+    if is_score(metric) and abs(value) <= 1:
+        return f"{value:.3f}"
+    return number(value)
+
+
+def _is_quality(metric: str) -> bool:
+    """Return whether a metric measures how good answers are: a score, or the error rate."""
+    return is_score(metric) and metric != COST
+
+
+def _heading(metric: str) -> str:
+    """Return the name of a metric on the screen."""
+    if metric == ERROR_RATE:
+        return ERROR_RATE_HEADING
+    return RESOURCE_HEADINGS.get(metric) or _printable(metric)
+
+
+def _has_window(facts: Mapping[str, Any]) -> bool:
+    """Return whether the window has fewer results than the run, so that recent means differ."""
+    samples = facts["overall"]["samples"]
+    return bool(samples["window"] != samples["total"])
+
+
+def window_in_words(window: Mapping[str, float]) -> str:
+    """Return the window of recent results, such as "last 200" or "last 5m"."""
+    if "last" in window:
+        return f"last {window['last']:,}"
+    return f"last {duration_name(window['seconds'])}"
+
+
+def bar(value: float | None, *, is_bad: bool = False) -> Text:
+    """Return a bar from 0 to 1, `BAR_CELLS` wide; blank for None.
+
+    Args:
+        value: a value from 0 to 1.
+        is_bad: whether the bar is red.
+    """
+    if value is None:
+        return Text()
+    eighths = round(value * BAR_CELLS * 8)
+    full_cells, rest = divmod(eighths, 8)
+    filled = "█" * full_cells
+    if rest:
+        filled += BAR_PARTS[rest]
+    text = Text(filled, "red" if is_bad else "cyan")
+    return text.append("·" * (BAR_CELLS - len(filled)), "dim")
+
+
+def _trend(course: Course, metric: str, most: int) -> str:
+    """Return the course of the recent mean of a metric as at most so many bars from 0 to 1."""
+    means = course.recents(metric, course.results // TREND_SHARE)
+    if not any(mean is not None for mean in means):
+        return ""
+    # The latest point and, with too many points, every second, third, ... one before it.
+    step = ceil(len(means) / most)
+    return trend_bars(means[::-1][::step][::-1])
+
+
+def trend_bars(points: Iterable[float | None]) -> str:
+    """Return points as bars from 0 to 1; blank where there is none, or another value."""
+    bars = ""
+    for point in points:
+        if point is None or not 0 <= point <= 1:
+            bars += " "
+        else:
+            bars += TREND_BARS[round(point * (len(TREND_BARS) - 1))]
+    return bars
+
+
+def _printable(text: str) -> str:
+    """Return text in one line without control characters, at most as long as a line may be."""
+    return one_line(text, limit=300)

@@ -20,8 +20,7 @@ from rich.console import Console
 
 from graphrag_eval_async.cli.commands.watch.screen import render
 from graphrag_eval_async.cli.files import open_lines
-from graphrag_eval_async.monitor.facts import complete
-from graphrag_eval_async.reports.windows import Trends
+from graphrag_eval_async.monitor.facts import COURSES, complete
 from graphrag_eval_async.text import one_line, tell
 
 if TYPE_CHECKING:
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
 
     from rich.text import Text
 
-    from graphrag_eval_async.aggregates import Last, Seconds
     from graphrag_eval_async.cli.exits import Interrupts
     from graphrag_eval_async.monitor.facts import Facts
     from graphrag_eval_async.sinks import LineFile
@@ -39,7 +37,6 @@ DRAW_SECONDS = 0.25
 DRAW_SHARE = 0.1
 MAX_MESSAGES = 1000  # how many messages wait while nobody reads; older ones are lost
 PRINTED_RESULTS = 10  # in each line of JSON
-TEMPLATE_LINES = 6  # of a template with its intervals
 
 
 class View:
@@ -71,15 +68,21 @@ class View:
         return [self._messages.popleft() for _ in range(len(self._messages))]
 
 
-def open_view(
-    source: Facts, window: Last | Seconds, interval: float, interrupts: Interrupts
-) -> View:
-    """The view on the terminal behind standard output; without one, or on a dumb one, lines of
-    JSON.
+def open_view(source: Facts, interval: float, interrupts: Interrupts) -> View:
+    """Return the view on the terminal behind standard output.
+
+    Without a terminal, or on one that cannot move its cursor, it prints lines of JSON.
+
+    Args:
+        source: collects the state of the run.
+        interval: seconds between two lines of JSON.
+        interrupts: end a write that waits for its reader.
     """
-    if sys.stdout is None or not sys.stdout.isatty() or (terminal := Terminal(sys.stdout)).is_dumb:
-        return Lines(source, interval, open_lines("-", interrupts))
-    return Screen(source, terminal, window)
+    if sys.stdout is not None and sys.stdout.isatty():
+        terminal = Terminal(sys.stdout)
+        if not terminal.is_dumb:
+            return Screen(source, terminal)
+    return Lines(source, interval, open_lines("-", interrupts))
 
 
 class Terminal:
@@ -133,9 +136,9 @@ class Terminal:
 class Screen(View):
     """A view on a terminal; messages stand above it."""
 
-    def __init__(self, source: Facts, terminal: Terminal, window: Last | Seconds) -> None:
+    def __init__(self, source: Facts, terminal: Terminal) -> None:
         super().__init__(source, self._run)
-        self._terminal, self._trends = terminal, Trends(window)
+        self._terminal = terminal
         # A task that is cancelled while a thread draws does not wait for the thread.
         self._drawing, self._ended = threading.Lock(), False
 
@@ -155,15 +158,22 @@ class Screen(View):
                 await asyncio.sleep(max(DRAW_SECONDS, took / DRAW_SHARE))
 
     def _facts(self) -> dict[str, Any]:
-        facts = self._source.collect(self._terminal.size()[1] // TEMPLATE_LINES)
-        self._trends.add_to(facts)
-        return facts
+        """Return the state of the run; templates need no details, which take a while."""
+        return self._source.collect(detailed=0)
 
     def _draw(self, facts: dict[str, Any] | None, *, last: bool = False) -> None:
+        """Draw the state of the run, or with None only the messages.
+
+        After the `last` time, nothing is drawn any more.
+        """
+
         def lines(width: int, height: int) -> list[Text]:
-            return [] if facts is None else render(facts, width, height, self.address)
+            if facts is None:
+                return []
+            return render(facts, courses, width, height, self.address)
 
         if facts is not None:
+            courses = facts[COURSES]
             complete(facts)
         with self._drawing:
             if not self._ended:
