@@ -219,7 +219,7 @@ class RunningComparison:
             "questions": found["questions"],
             **rows,
             **({} if by is None else self._per_tag(by, level)),
-            **self._non_inferiority(level),
+            **self._non_inferiority(level, rows["overall"]),
             **found,
             "notes": {**NOTES},
         }
@@ -248,12 +248,27 @@ class RunningComparison:
             per_tag[key][value] = rows[key, value]
         return {"per_tag": dict(per_tag)}
 
-    def _non_inferiority(self, level: float) -> dict[str, Any]:
-        rows = {}
-        for metric, margin in self._margins.items():
-            bounded, drop = is_fraction(metric, self._fractions), self.drop(metric)
-            rows[metric] = non_inferiority(drop, metric, margin, level, bounded=bounded)
-        return {"non_inferior": rows} if rows else {}
+    def _non_inferiority(
+        self, level: float, overall: Mapping[str, Mapping[str, Any]]
+    ) -> dict[str, Any]:
+        """Return the key `non_inferior` of a snapshot; nothing if no metric has a margin.
+
+        `overall` has the rows by metric.
+        """
+        if not self._margins:
+            return {}
+        rows = {
+            metric: non_inferiority(
+                self.drop(metric),
+                metric,
+                margin,
+                level,
+                bounded=is_fraction(metric, self._fractions),
+                row=overall.get(metric),
+            )
+            for metric, margin in self._margins.items()
+        }
+        return {"non_inferior": rows}
 
     @property
     def metrics(self) -> set[str]:

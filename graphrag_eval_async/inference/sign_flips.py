@@ -13,93 +13,159 @@ from __future__ import annotations
 from collections import Counter
 from math import fsum
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-EXACT, EXACT_CHANGES = 1 << 16, 8_000
-"""Maximum sums to add up, and maximum changed questions, for an exact p-value; beyond, signs are
-sampled.
-"""
+MAX_SUMS = 1 << 16
+"""Most sums that an exact p-value may take; beyond, signs are sampled."""
 
-FEW_DRAWS, DRAWS = 1_999, 19_999
-"""Choices of signs that are sampled at first, and in all if p may be below 0.1."""
+MAX_CHANGED = 8_000
+"""Most questions that may have changed for an exact p-value; beyond, signs are sampled."""
+
+FEW_DRAWS = 1_999
+"""How often signs are sampled at first."""
+
+DRAWS = 19_999
+"""How often signs are sampled in all if the first draws do not exclude a p below 0.1."""
+
+LARGE_P = 0.1
+"""A p-value above which a few draws are enough."""
 
 BITS = 32
 """Bits to which changes are rounded for sampling, if many of them differ."""
 
 SEED = 20
+"""Seed of the sampled signs, so that a p-value can be reproduced."""
+
+SIZE_DIGITS = 12
+"""Digits to which changes are rounded, in units of the largest.
+
+Then changes that are equal but for rounding have one size, such as 0.3 - 0.2 and 0.1.
+"""
+
+SUM_DIGITS = 11
+"""Digits to which sums of sizes are rounded: one fewer, since rounding errors add up."""
+
+
+class _Sizes(NamedTuple):
+    """The sizes of changes, in units of the largest change.
+
+    Attributes:
+        counts: how many changes have each size, from small to large, without those of 0.
+        limit: the sum of the observed changes against the majority, and a margin for rounding.
+    """
+
+    counts: Mapping[float, int]
+    limit: float
+
+    @property
+    def changed(self) -> int:
+        """The number of changes that are not 0."""
+        return sum(self.counts.values())
 
 
 def sign_flip_test(changes: Sequence[float]) -> float:
-    """Return the two-sided p-value of at least one change."""
-    largest = max(map(abs, changes)) or 1.0
-    # Equal up to rounding: such as 0.3 - 0.2 and 0.1.
-    scaled = [round(change / largest, 12) for change in changes]
-    sizes = Counter(sorted(map(abs, filter(None, scaled))))
-    against = min(fsum(c for c in scaled if c > 0), -fsum(c for c in scaled if c < 0))
-    limit = against + 1e-11 * len(changes)
-    n = sizes.total()
-    if (ways := _ways(sizes, limit)) is not None:
-        return min(1.0, 2 * ways / (1 << n))
-    draw = _sampler(sizes)
-    hits, draws = sum(draw() <= limit for _ in range(FEW_DRAWS)), FEW_DRAWS
-    if 2 * hits < 0.1 * FEW_DRAWS:
-        hits, draws = hits + sum(draw() <= limit for _ in range(DRAWS - FEW_DRAWS)), DRAWS
+    """Return the two-sided p-value of changes; 1.0 if there are none.
+
+    It is exact, unless more than `MAX_CHANGED` differ from 0 or have too many different sums. Then
+    it is estimated from sampled signs, and not below 2 / (`DRAWS` + 1).
+    """
+    sizes = _sizes_of(changes)
+    ways = _count_subsets(sizes)
+    if ways is not None:
+        return min(1.0, 2 * ways / (1 << sizes.changed))
+
+    draw = _sampler(sizes.counts)
+    draws = FEW_DRAWS
+    hits = sum(draw() <= sizes.limit for _ in range(FEW_DRAWS))
+    if 2 * hits < LARGE_P * FEW_DRAWS:
+        draws = DRAWS
+        hits += sum(draw() <= sizes.limit for _ in range(DRAWS - FEW_DRAWS))
+    # The observed signs count as a draw, so that the p-value is never too small.
     return min(1.0, 2 * (1 + hits) / (draws + 1))
 
 
 def least_p(changes: Sequence[float]) -> float:
-    """Return the smallest p-value that changes of these sizes can have, whatever their signs.
+    """Return the smallest p-value that `sign_flip_test` gives for changes of these sizes.
 
-    They have it if all changes have the same sign.
+    The changes have it if all have the same sign: of the 2**n choices of signs of n changes that
+    are not 0, that one and its opposite are as extreme.
     """
-    return sign_flip_test([abs(change) for change in changes])
+    sizes = _sizes_of([abs(change) for change in changes])
+    if sizes.changed > MAX_CHANGED:
+        return 2 / (DRAWS + 1)
+    # Sizes within the margin for rounding count as 0.
+    differing = sum(count for size, count in sizes.counts.items() if size > sizes.limit)
+    return min(1.0, 2.0 ** (1 - differing))
 
 
-def _ways(sizes: Mapping[float, int], limit: float) -> int | None:
-    """Return the number of subsets of the sizes with a sum up to `limit`; None if it takes too
-    long.
+def _sizes_of(changes: Sequence[float]) -> _Sizes:
+    """Return the sizes of changes, and what the test compares their sums with."""
+    largest = max(map(abs, changes), default=0.0) or 1.0
+    scaled = [round(change / largest, SIZE_DIGITS) for change in changes]
+    counts = Counter(sorted(abs(change) for change in scaled if change))
+    rises = fsum(change for change in scaled if change > 0)
+    falls = -fsum(change for change in scaled if change < 0)
+    return _Sizes(counts, limit=min(rises, falls) + 1e-11 * len(changes))
+
+
+def _count_subsets(sizes: _Sizes) -> int | None:
+    """Return the number of subsets of changes whose sizes add up to at most the limit.
+
+    Returns:
+        None if this takes too long.
     """
-    if sum(sizes.values()) > EXACT_CHANGES:
+    if sizes.changed > MAX_CHANGED:
         return None
-    sums, work = {0.0: 1}, 0
-    for size, number in sizes.items():
-        found: Counter[float] = Counter()
-        for total, ways in sums.items():
-            for taken in range(number + 1):
-                if total + taken * size > limit:
+    work = 0
+    # By sum, the number of subsets of the sizes that were taken so far.
+    subsets_by_sum = {0.0: 1}
+    for size, count in sizes.counts.items():
+        extended: Counter[float] = Counter()
+        for total, subsets in subsets_by_sum.items():
+            # Of `count` equal sizes, so many are taken. The product is a binomial coefficient.
+            ways = subsets
+            for taken in range(count + 1):
+                if total + taken * size > sizes.limit:
                     break
-                found[round(total + taken * size, 11)] += ways
-                ways = ways * (number - taken) // (taken + 1)
+                extended[round(total + taken * size, SUM_DIGITS)] += ways
+                ways = ways * (count - taken) // (taken + 1)
                 work += 1
-            if work > EXACT:
+            if work > MAX_SUMS:
                 return None
-        sums = found
-    return sum(sums.values())
+        subsets_by_sum = extended
+    return sum(subsets_by_sum.values())
 
 
-def _sampler(sizes: Mapping[float, int]) -> Callable[[], float]:
+def _sampler(counts: Mapping[float, int]) -> Callable[[], float]:
     """Return a function that draws a random subset of the sizes, and returns its sum.
 
     A subset is an integer of one bit for each change, so that summing takes few operations.
+
+    Args:
+        counts: how many changes have each size.
     """
-    n, bits = sum(sizes.values()), Random(SEED).getrandbits  # noqa: S311
-    parts, start = [], 0
-    if len(sizes) <= BITS:
-        for size, number in sizes.items():
-            parts.append((size, ((1 << number) - 1) << start))
-            start += number
+    changed = sum(counts.values())
+    random_bits = Random(SEED).getrandbits  # noqa: S311
+    # Each part is a size, and a mask of the changes that have it.
+    parts: list[tuple[float, int]] = []
+    if len(counts) <= BITS:
+        start = 0
+        for size, count in counts.items():
+            parts.append((size, ((1 << count) - 1) << start))
+            start += count
     else:
+        # There are too many sizes for a part each: a part is one binary digit of all sizes.
         step = 1 / ((1 << BITS) - 1)
-        rounded = [round(size / step) for size, number in sizes.items() for _ in range(number)]
+        steps = [round(size / step) for size, count in counts.items() for _ in range(count)]
         for bit in range(BITS):
-            digits = "".join("1" if value >> bit & 1 else "0" for value in rounded)
+            digits = "".join("1" if value >> bit & 1 else "0" for value in steps)
             parts.append((step * (1 << bit), int(digits, 2)))
 
     def draw() -> float:
-        subset = bits(n)
+        subset = random_bits(changed)
         return sum(size * (subset & mask).bit_count() for size, mask in parts)
 
     return draw

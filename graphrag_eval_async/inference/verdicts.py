@@ -53,6 +53,9 @@ NOTES = {
     "without_pair": "The verdict follows from the sign test over questions with equally many "
     "results on both "
     "sides: did more of them lose their value than gain one?",
+    "non_inferior": "The interval of a metric from 0 to 1 is not that of its row: it is also over "
+    "three more changes, two losses and one gain of 1, for questions that were not asked. Errors "
+    "count as 0 in metrics up to 1.",
     "regressions": "A question is right if all of its first samples are, of which as many count "
     "as the side with fewer samples has.",
 }
@@ -70,6 +73,20 @@ BETTER, WORSE = "better", "worse"
 NON_INFERIOR = "non_inferior"
 """The verdict on a metric that is worse by less than a margin, if at all."""
 
+UNSEEN_CHANGES = (-1.0, -1.0, 1.0)
+"""Changes that `non_inferiority` adds to those of a metric from 0 to 1, if higher is better.
+
+They stand for questions that were not asked. Without the two losses, a candidate that loses
+everything in few questions would pass too often, since none of these may have been asked.
+"""
+
+ADDS_UNSEEN = (
+    "not that of the change alone: three questions are added for those that were not asked, two "
+    "lose 1 and one gains 1"
+)
+NOT_SHARED = "not that of the change, which shares its error with other metrics"
+"""Why the interval that `non_inferiority` needs differs from that of the row of the metric."""
+
 Row: TypeAlias = dict[str, Any]
 
 Rows: TypeAlias = dict[str, dict[str, Any]]
@@ -85,7 +102,7 @@ def sign_test(wins: int, losses: int) -> float:
     (Dixon and Mood 1946, "The statistical sign test").
     """
     count = wins + losses
-    ways = 1  # To choose so many of the questions, first of none.
+    ways = 1  # The number of ways to choose `size` questions, first 0 of them.
     ways_in_all = 1
     for size in range(min(wins, losses)):
         ways = ways * (count - size) // (size + 1)
@@ -149,25 +166,27 @@ def finished_rows(
         lower_outputs: names of outputs of which lower values are better, as of some built-in
             metrics.
     """
-    by_metric = _by_metric(per_template)
-    all_pairs = {metric: [*chain(*groups.values())] for metric, groups in by_metric.items()}
-    decided = [metric for metric in by_metric if is_primary(metric, primary, fractions)]
+    pairs_by_metric = _group_by_metric(per_template)
+    all_pairs = {metric: [*chain(*groups.values())] for metric, groups in pairs_by_metric.items()}
+    decided = [metric for metric in pairs_by_metric if is_primary(metric, primary, fractions)]
     alpha = 1 - level
     shares_overall = number_of_shares([_least_p(all_pairs[metric]) for metric in decided], alpha)
-    least_p_values = [_least_p(pairs) for metric in decided for pairs in by_metric[metric].values()]
-    shares_of_templates = number_of_shares(least_p_values, alpha)
+    least_p_of_templates = [
+        _least_p(pairs) for metric in decided for pairs in pairs_by_metric[metric].values()
+    ]
+    shares_of_templates = number_of_shares(least_p_of_templates, alpha)
 
     rows: Rows = {"overall": {}, "per_template": {}}
-    for metric, groups in by_metric.items():
+    for metric, groups in pairs_by_metric.items():
+        is_decided_metric = metric in decided
         lower = metric in lower_outputs or lower_is_better(metric)
         is_bounded = is_fraction(metric, fractions)
-        is_decided = metric in decided
         rows["overall"][metric] = _finished_row(
             all_pairs[metric],
             lower=lower,
             is_bounded=is_bounded,
             level=level,
-            shares=shares_overall if is_decided else None,
+            shares=shares_overall if is_decided_metric else None,
         )
         for template, pairs in groups.items():
             row = _finished_row(
@@ -175,13 +194,14 @@ def finished_rows(
                 lower=lower,
                 is_bounded=is_bounded,
                 level=level,
-                shares=shares_of_templates if is_decided else None,
+                shares=shares_of_templates if is_decided_metric else None,
             )
             rows["per_template"].setdefault(template, {})[metric] = row
     return rows
 
 
 def _least_p(pairs: Sequence[Pair]) -> float:
+    """Return the smallest p-value that changes of these sizes can have."""
     return least_p([pair.change for pair in pairs])
 
 
@@ -200,22 +220,31 @@ def _finished_row(
     sums = PairSums.of(pairs)
     changes = [pair.change for pair in pairs]
     row = _counts(lower, sums)
+    # A journal may hold values that the metric does not allow.
     is_bounded = is_bounded and sums.inside == sums.pairs
-    own_level = min(1 - (1 - level) / (shares or 1), nextafter(1.0, 0.0))
-    ends = change_interval(changes, own_level, bounded=is_bounded)
+    shared_level = level_of_share(level, shares or 1)
+    ends = change_interval(changes, shared_level, bounded=is_bounded)
     if shares is not None:
         row["p"] = sign_flip_test(changes)
         row["decidable"] = shares * least_p(changes) < 1 - level
-        detectable = detectable_change(changes, own_level, bounded=is_bounded)
+        detectable = detectable_change(changes, shared_level, bounded=is_bounded)
         if detectable is not None:
             row["detectable"] = detectable if isfinite(detectable) else None
         ends = _decide(row, ends, lower=lower, alpha=1 - level, shares=shares)
     if ends is not None and all(map(isfinite, ends)):
         low, high = ends
-        row["interval"] = {"level": own_level, "low": low, "high": high, "kind": "one_look"}
+        row["interval"] = {"level": shared_level, "low": low, "high": high, "kind": "one_look"}
     if is_bounded:
         row["confidence"] = sums.confidence(level)
     return row
+
+
+def level_of_share(level: float, shares: int) -> float:
+    """Return the level of each of several tests that share the error of a level.
+
+    It is below 1, even if the level is the highest double below it.
+    """
+    return min(1 - (1 - level) / shares, nextafter(1.0, 0.0))
 
 
 def _decide(
@@ -250,22 +279,29 @@ def _decide(
     return min(low, 0.0), max(high, 0.0)
 
 
-def _by_metric(per_template: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Return what has pairs, by metric and template, both sorted.
+def _group_by_metric(
+    per_template: Mapping[str, Mapping[str, Sequence[Pair]]],
+) -> dict[str, dict[str, Sequence[Pair]]]:
+    """Return pairs by metric and template, both sorted.
 
     The first metric is the error rate, which all templates have.
     """
-    found: defaultdict[str, dict[str, Any]] = defaultdict(dict)
-    for template, group in sorted(per_template.items()):
-        for metric, own in group.items():
-            found[metric][template] = own
-    return {metric: found[metric] for metric in sorted(found, key=position)}
+    groups: defaultdict[str, dict[str, Sequence[Pair]]] = defaultdict(dict)
+    for template, pairs_by_metric in sorted(per_template.items()):
+        for metric, pairs in pairs_by_metric.items():
+            groups[metric][template] = pairs
+    return {metric: groups[metric] for metric in sorted(groups, key=position)}
 
 
 def _counts(lower: bool, sums: PairSums) -> Row:
-    wins, losses = (sums.falls, sums.rises) if lower else (sums.rises, sums.falls)
+    """Return the part of a row that counts questions and has their means.
+
+    `lower` says whether lower values are better, so that a fall is a win.
+    """
+    wins = sums.falls if lower else sums.rises
+    losses = sums.rises if lower else sums.falls
     return {
-        "direction": f"{'lower' if lower else 'higher'} is better",
+        "direction": "lower is better" if lower else "higher is better",
         "pairs": sums.pairs,
         **sums.means(),
         "wins": wins,
@@ -282,15 +318,24 @@ def is_decided(row: Mapping[str, Any]) -> bool:
 def decide_values(gained: int, lost: int, level: float) -> dict[str, Any]:
     """Test whether more questions lost a metric's value than gained one; valid for one look."""
     p = sign_test(gained, lost)
-    verdict = UNDECIDED if p >= 1 - level else "better" if gained > lost else "worse"
+    if p >= 1 - level:
+        verdict = UNDECIDED
+    elif gained > lost:
+        verdict = BETTER
+    else:
+        verdict = WORSE
     return {"p": p, "verdict": verdict}
 
 
 def _verdict(lower: bool, change: float) -> str:
-    """Return whether a change that is not due to chance makes a metric better or worse."""
-    if not change:
+    """Return whether a change that is not due to chance makes a metric better or worse.
+
+    `lower` says whether lower values are better.
+    """
+    if change == 0:
         return UNDECIDED
-    return "better" if (change < 0) == lower else "worse"
+    is_fall = change < 0
+    return BETTER if is_fall == lower else WORSE
 
 
 def check_margins(margins: object) -> None:
@@ -309,26 +354,70 @@ def check_margins(margins: object) -> None:
 
 
 def non_inferiority(
-    drop: Drop, metric: str, margin: float, level: float, *, bounded: bool
+    drop: Drop,
+    metric: str,
+    margin: float,
+    level: float,
+    *,
+    bounded: bool,
+    row: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Return whether a metric is shown to be worse by less than a margin, its means, and its
-    interval.
+    """Return whether a metric is shown to be worse by less than a margin.
 
     The whole interval of the mean change must be better than the margin; it is Hall's, see
     `change_interval`. If the metric is `bounded`, from 0 to 1, the interval is over the changes and
-    three more: two losses and one gain, of 1 each. They stand for questions that were not asked,
-    which may lose everything. So even if losses are rare and large, a candidate that is worse by
-    the margin passes at most (1 - level) / 2 of comparisons. If several metrics must all pass, the
-    same holds for all together: Berger (1982), "Multiparameter hypothesis testing and acceptance
-    sampling".
+    `UNSEEN_CHANGES`, which stand for questions that were not asked and may lose everything. So even
+    if losses are rare and large, a candidate that is worse by the margin passes at most
+    (1 - level) / 2 of comparisons. If several metrics must all pass, the same holds for all
+    together: Berger (1982), "Multiparameter hypothesis testing and acceptance sampling".
+
+    Args:
+        drop: how the metric changed.
+        metric: its name.
+        margin: above 0.
+        level: of the interval, which is not shared with other metrics.
+        bounded: whether values of the metric are from 0 to 1.
+        row: the metric's row in `overall`. Its interval decides if it is at the same level, and
+            over the same changes.
+
+    Returns:
+        a row with `verdict`, `margin`, `level`, number of `pairs`, means and `interval`. It has an
+        `interval_note` if the interval differs from that of `row`, and a `reason` if the interval
+        cannot decide.
     """
-    found: dict[str, Any] = {"margin": margin, "level": level, "pairs": len(drop.changes)}
-    found |= {"verdict": UNDECIDED, **(drop.means or {})}
+    result: dict[str, Any] = {"margin": margin, "level": level, "pairs": len(drop.changes)}
+    result |= {"verdict": UNDECIDED, **(drop.means or {})}
     sign = -1.0 if drop.lower_is_better else 1.0
-    changes = [*drop.changes, *([-sign, -sign, sign] * bounded)]
-    if not drop.changes or (ends := change_interval(changes, level, bounded=False)) is None:
-        return found | {"reason": "too few questions have it on both sides, or all changes agree"}
-    found["interval"] = {"level": level, "low": ends[0], "high": ends[1], "kind": "one_look"}
-    if told := drop.lacking(metric):
-        return found | {"reason": told.removesuffix("; ")}
-    return found | ({"verdict": NON_INFERIOR} if min(sign * end for end in ends) > -margin else {})
+    changes = [*drop.changes]
+    if bounded:
+        changes += [sign * change for change in UNSEEN_CHANGES]
+    ends = None
+    if drop.changes:
+        ends = change_interval(changes, level, bounded=False)
+    if ends is None:
+        result["reason"] = "too few questions have it on both sides, or all changes agree"
+        return result
+
+    interval: Mapping[str, Any] = {
+        "level": level,
+        "low": ends[0],
+        "high": ends[1],
+        "kind": "one_look",
+    }
+    interval_of_row = None if row is None else row.get("interval")
+    if bounded:
+        result["interval_note"] = ADDS_UNSEEN
+    elif interval_of_row is not None and interval_of_row["level"] == level:
+        interval = interval_of_row
+    elif interval_of_row is not None:
+        result["interval_note"] = NOT_SHARED
+    result["interval"] = interval
+
+    lacking = drop.lacking(metric)
+    if lacking:
+        result["reason"] = lacking.removesuffix("; ")
+        return result
+    worst_change = min(sign * interval["low"], sign * interval["high"])
+    if worst_change > -margin:
+        result["verdict"] = NON_INFERIOR
+    return result

@@ -109,6 +109,15 @@ DROP = "may get worse by at most"
         ((FIFTY, FIVE), "--non-inferior steps_score=0.05", 1, "-0.1, 95% interval"),
         (
             (FIFTY, FIVE),
+            "--non-inferior steps_score=0.05",
+            1,
+            (
+                "(not that of the change alone: three questions are added for those that were not "
+                "asked, two lose 1 and one gains 1): may be worse by more than 0.05"
+            ),
+        ),
+        (
+            (FIFTY, FIVE),
             "--non-inferior steps_score=0.3 --non-inferior error_rate=0.02",
             1,
             "may be worse",

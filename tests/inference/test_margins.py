@@ -70,3 +70,38 @@ def test_what_has_no_value_does_not_flatter() -> None:
 def test_margins_that_are_none(margins: Any, told: str) -> None:
     with pytest.raises(UsageError, match=told):
         compare(scored([1.0]), scored([1.0]), non_inferior=margins)
+
+
+def test_an_interval_that_is_not_that_of_the_change_says_why() -> None:
+    """A metric from 0 to 1 has added questions; a primary metric of several shares its error."""
+    random = np.random.default_rng(2)
+    scores = [float(value) for value in random.integers(0, 2, 40)]
+    seconds = [float(value) for value in random.normal(9, 1, 40)]
+    before = [
+        result(f"q{i}", steps_score=score, elapsed_sec=second)
+        for i, (score, second) in enumerate(zip(scores, seconds, strict=True))
+    ]
+    after = [
+        each
+        | {
+            "steps_score": float(random.random() < 0.5),
+            "elapsed_sec": each["elapsed_sec"] + random.normal(0, 1),
+        }
+        for each in before
+    ]
+    margins = {"steps_score": 0.3, "elapsed_sec": 1.0}
+    alone = compare(before, after, non_inferior=margins)
+    row = alone["non_inferior"]["elapsed_sec"]
+    assert row["interval"] == alone["overall"]["elapsed_sec"]["interval"]
+    assert "interval_note" not in row
+    row = alone["non_inferior"]["steps_score"]
+    assert row["interval"] != alone["overall"]["steps_score"]["interval"]
+    assert "two lose 1 and one gains 1" in row["interval_note"]
+
+    both = compare(before, after, non_inferior=margins, primary=["steps_score", "elapsed_sec"])
+    row = both["non_inferior"]["elapsed_sec"]
+    assert row["interval"] == alone["non_inferior"]["elapsed_sec"]["interval"]
+    assert "shares its error with other metrics" in row["interval_note"]
+    one = compare(before, after, non_inferior=margins, primary=["elapsed_sec"])
+    row = one["non_inferior"]["elapsed_sec"]
+    assert row["interval"] == one["overall"]["elapsed_sec"]["interval"]

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from graphrag_eval_async.inference.sign_flips import DRAWS, sign_flip_test
+from graphrag_eval_async.inference.sign_flips import DRAWS, MAX_CHANGED, least_p, sign_flip_test
 from tests.support.cases import each
 
 if TYPE_CHECKING:
@@ -71,3 +71,28 @@ def test_sampling_is_reproducible() -> None:
     changes = [numbers.gauss(0.1, 1) for _ in range(300)]
     assert sign_flip_test(numbers.sample(changes, 300)) == sign_flip_test(changes)
     assert sign_flip_test([numbers.gauss(1, 1) for _ in range(300)]) == 2 / (DRAWS + 1)
+
+
+@given(CHANGES)
+def test_the_smallest_p_is_that_of_changes_with_one_sign(changes: list[float]) -> None:
+    assert least_p(changes) == sign_flip_test([abs(change) for change in changes])
+    assert least_p(changes) <= sign_flip_test(changes)
+
+
+@each(
+    ("changes", "expected"),
+    [
+        ([], 1.0),
+        ([0.0] * 5, 1.0),
+        ([-0.5], 1.0),
+        ([0.5, -0.2, 0.0], 0.5),
+        # As large as the rounding errors of the others, it counts as 0.
+        ([1.0, -1.0, 1.0, 1e-13], 0.25),
+        ([1.0] * 2000, 0.0),
+        # Signs are sampled, which gives no smaller p.
+        ([1.0] * (MAX_CHANGED + 1), 2 / (DRAWS + 1)),
+    ],
+)
+def test_the_smallest_p_of(changes: list[float], expected: float) -> None:
+    assert least_p(changes) == expected
+    assert sign_flip_test([abs(change) for change in changes]) == expected

@@ -281,13 +281,27 @@ def _check_drop(gate: MaxDrop, comparison: RunningComparison, known: Iterable[st
 
 
 def _check_margin(metric: str, row: Mapping[str, Any], drop: Drop) -> CheckedGate:
-    is_shown, margin = row["verdict"] == NON_INFERIOR, number(row["margin"])
-    told = metric + (f" {change_of(row)}" if "difference" in row else "")
+    """Return whether a metric is shown to be worse by less than its margin.
+
+    Args:
+        metric: name of the metric.
+        row: its row of `non_inferior` in a snapshot.
+        drop: how it changed.
+    """
+    margin = number(row["margin"])
+    is_shown = row["verdict"] == NON_INFERIOR
+    explanation = metric
+    if "difference" in row:
+        explanation += f" {change_of(row)}"
     if "interval" in row:
-        told += f", {percent(row['level'])} interval {ends(row['interval'])}"
-    told += f": {'not' if is_shown else 'may be'} worse by more than {margin}"
-    told += f"; {row['reason']}" if "reason" in row else ""
-    return CheckedGate(f"--non-inferior {metric}={margin}", is_shown, told + _errors(metric, drop))
+        explanation += f", {percent(row['level'])} interval {ends(row['interval'])}"
+    if "interval_note" in row:
+        explanation += f" ({row['interval_note']})"
+    explanation += f": {'not' if is_shown else 'may be'} worse by more than {margin}"
+    if "reason" in row:
+        explanation += f"; {row['reason']}"
+    explanation += _errors(metric, drop)
+    return CheckedGate(f"--non-inferior {metric}={margin}", is_shown, explanation)
 
 
 def _errors(metric: str, drop: Drop) -> str:
