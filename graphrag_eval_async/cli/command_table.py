@@ -78,27 +78,30 @@ COMMANDS = {
     "aggregate": Command(
         "aggregate:run",
         "aggregate results.jsonl --aggregates aggregates.yaml",
-        "results/merged reference aggregates rejects detail by gate level interval",
+        "results/merged repeats/merged reference aggregates rejects detail by gate level interval",
         """Compute the aggregates of finished results.
 
-        Results may come from several files: of one run, of many, or of the shards of a run. Files
-        that end in .aggregates, which --aggregates writes, are merged as they are.""",
+        Results may come from several files of one system: repeats, or the shards of a run; compare
+        compares systems. Files that end in .aggregates, which --aggregates writes, are merged as
+        they are.""",
     ),
     "compare": Command(
         "compare:run",
         "compare baseline.jsonl candidate.jsonl --fail-on-regression",
-        f"baseline/argument candidate output/comparison by worst {REGRESSIONS} config/primary",
+        "baseline/argument candidates format/table output/comparison by worst "
+        f"{REGRESSIONS} config/primary",
         """Compare the results of two runs, question by question.
 
         Shows how much each metric changed, whether that may be chance, which questions got worse,
-        and which only one run has.""",
+        and which only one run has. With several CANDIDATES, shows a table of systems for each
+        primary metric, the best first, and compares each with BASELINE.""",
         "rejects level",
     ),
     "report": Command(
         "report:run",
         "report results.jsonl --baseline baseline.jsonl --github --junit junit.xml",
-        "results/files reference baseline output/page markdown junit github by gate max_drop "
-        "non_inferior max_regressions fail_on_regression config/primary",
+        "results/files repeats/merged reference baseline output/page markdown junit github by gate "
+        "max_drop non_inferior max_regressions fail_on_regression config/primary",
         """Report on results for a pull request or a build.
 
         Shows gates, metrics with intervals, templates, and why the worst responses are wrong; with
@@ -106,7 +109,7 @@ COMMANDS = {
         "pass_if worst rejects allow_missing level interval",
     ),
     "plan": Command(
-        "compare:plan",
+        "plan:run",
         "plan --detect 0.05 results.jsonl",
         "results/plan detect metric sd level config/primary",
         """Plan how many questions a comparison needs.

@@ -43,8 +43,8 @@ Arguments
     Results, JSONL or Parquet, or .aggregates files; - for standard input.
   baseline BASELINE /argument : cli.files:input_path
     Results of the earlier run, JSONL; - for standard input.
-  candidate CANDIDATE : cli.files:input_path
-    Results of the other run, JSONL.
+  candidates CANDIDATE... : cli.files:input_path
+    Results of the other run, or of several systems, JSONL.
   labels LABELS : cli.files:input_path
     Labels, JSONL, in the layout that sample-for-labels writes.
   folder DIR
@@ -56,6 +56,8 @@ Input
     Responses to use without a reference set. Each needs a `question`; steps are not scored.
   --reference FILE : cli.files:file_path
     Reference set. Sets the order of templates and allows a gate on missing_rate.
+  --repeats /merged
+    Merge files with different answers to a question as repeats of one system, without a warning.
   --reference FILE /questions : cli.files:file_path
     Reference set, to find each question's id by its text.
   --format FORMAT : cli.parsing:parse_format
@@ -174,6 +176,9 @@ Output
     Write lines here, as JSONL.
   -o, --output FILE /converted = - : cli.files:output_path
     Write responses here, as JSONL; with --from, the reference set, as .yaml, .yml or .json.
+  --format FORMAT /table = text : cli.parsing:parse_table_format
+    Format of tables: text, markdown, html or latex. As text, two runs are compared question by
+    question.
   -o, --output FILE /comparison : cli.files:aggregates_path
     Write the whole comparison here: .yaml, .yml or .json.
   -o, --output FILE /page : cli.files:html_path
@@ -257,10 +262,10 @@ Gates
     tag 'pass@2[hops=2] > 0.7'. Repeatable.
   --until CONDITION... : cli.parsing:parse_until
     Stop once CONDITION is decided: 'steps_score >= 0.8'. Fails like a gate, also if undecided.
-  --max-drop METRIC=X... : cli.commands.compare:parse_max_drop
+  --max-drop METRIC=X... : cli.regression_gates:parse_max_drop
     Fail if the mean of METRIC got worse by more than X, however uncertain. In metrics up to 1, an
     error counts as 0. Repeatable.
-  --non-inferior METRIC=X... : cli.commands.compare:parse_max_drop
+  --non-inferior METRIC=X... : cli.regression_gates:parse_max_drop
     Fail unless the confidence interval rules out a drop of METRIC by X or more. In metrics up to 1,
     an error counts as 0. Repeatable.
   --max-regressions N : cli.parsing:parse_natural

@@ -81,6 +81,12 @@ def parse_format(text: str) -> str:
     return TraceFormat(name=text).name
 
 
+def parse_table_format(text: str) -> str:
+    if text not in ("text", "markdown", "html", "latex"):
+        raise ValueError(f"{text!r}: expected text, markdown, html or latex")
+    return text
+
+
 def parse_positive(text: str) -> float:
     value = to_float(text)
     if not 0 < value < 1e300:

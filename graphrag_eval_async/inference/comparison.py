@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from itertools import filterfalse
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphrag_eval_async.aggregates.questions import ValueSum, mean_and_count, plus
 from graphrag_eval_async.catalogue.metrics import (
@@ -17,7 +17,7 @@ from graphrag_eval_async.catalogue.metrics import (
     range_of,
 )
 from graphrag_eval_async.catalogue.outcomes import OUTPUTS, REASON, RESPONSE_ERROR
-from graphrag_eval_async.catalogue.tags import ALL_TAGS, Tag, tag_position
+from graphrag_eval_async.catalogue.tags import ALL_TAGS, tag_position
 from graphrag_eval_async.errors import AggregationError, UsageError, describe
 from graphrag_eval_async.inference.confidence import check_level
 from graphrag_eval_async.inference.pairs import (
@@ -25,6 +25,7 @@ from graphrag_eval_async.inference.pairs import (
     Drop,
     PairSums,
     Question,
+    SideCounts,
     change_between,
     paired,
     pairs_of,
@@ -44,36 +45,51 @@ from graphrag_eval_async.records.results import observe, outputs_where_lower_is_
 from graphrag_eval_async.text import did_you_mean, plural
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
-    from graphrag_eval_async.inference.pairs import Side
+    from graphrag_eval_async.catalogue.tags import Tag
+    from graphrag_eval_async.inference.pairs import Pair, Side
+    from graphrag_eval_async.inference.verdicts import Rows
     from graphrag_eval_async.records.evaluation import Evaluation
 
 JUDGED_BY = {"model": "models", "prompts": "prompts", "embedding": "embedding models"}
 """The keys that identify a result's judge, and their plurals."""
 
 SHOWN_CHARACTERS = 60
+"""Characters of the name of a judge's model that a warning shows."""
+
+SHOWN_NAMES = 3
+"""How many names of models a warning shows."""
 
 
 class _Run:
-    """Facts about one run besides its values."""
+    """Facts about one run besides its values.
+
+    Attributes:
+        results: number of complete results.
+        metrics: the metrics with a value.
+        failed: the metrics that were requested but failed.
+        judges: the judges of results, by key of `JUDGED_BY`.
+    """
 
     def __init__(self) -> None:
-        self.results = 0  # Complete results.
-        self.metrics = {ERROR_RATE}  # Metrics with a value.
-        self.failed: set[str] = set()  # Metrics that were requested but failed.
+        self.results = 0
+        self.metrics = {ERROR_RATE}
+        self.failed: set[str] = set()
         self.judges: dict[str, set[str]] = {key: set() for key in JUDGED_BY}
 
-    def add(self, seen: Evaluation) -> None:
+    def add(self, observed: Evaluation) -> None:
         """Add a complete result."""
         self.results += 1
-        self.metrics.update(seen.metrics)
+        self.metrics.update(observed.metrics)
         # Skip failures of the agent: they fail all metrics, requested or not. Missing answers
         # count.
-        self.failed.update([metric for metric, kind in seen.outcomes if kind != RESPONSE_ERROR])
-        if isinstance(judge := seen.as_dict().get("judge"), dict):
+        self.failed.update(metric for metric, kind in observed.outcomes if kind != RESPONSE_ERROR)
+        judge = observed.as_dict().get("judge")
+        if isinstance(judge, dict):
             for key, names in self.judges.items():
-                if isinstance(name := judge.get(key), str):
+                name = judge.get(key)
+                if isinstance(name, str):
                     names.add(name)
 
 
@@ -87,6 +103,10 @@ class RunningComparison:
     The order of results never changes the outcome, not even by rounding; only of samples with the
     same number or none, those that were added first count as the first. Each question takes about
     two kilobytes.
+
+    Attributes:
+        fractions: names of outputs of custom evaluations that are from 0 to 1.
+        lower_outputs: names of outputs of which lower values are better.
     """
 
     def __init__(
@@ -101,15 +121,16 @@ class RunningComparison:
             primary: the metrics that are decided; see `is_primary` for the default.
             non_inferior: by metric, the margin by which it may be worse; see `non_inferiority`.
         """
-        check_margins(margins := {} if non_inferior is None else non_inferior)
+        margins = {} if non_inferior is None else non_inferior
+        check_margins(margins)
+        self.fractions: set[str] = set()
+        self.lower_outputs: set[str] = set()
         self._margins = dict(margins)
         self._primary = primary
         self._questions: dict[str, Question] = {}
         self._runs = {side: _Run() for side in SIDES}
-        self._fractions: set[str] = set()
-        self._lower_outputs: set[str] = set()
 
-    def add_baseline(self, result: Mapping[str, Any]) -> None:
+    def add_baseline(self, result: Mapping[str, Any] | Evaluation) -> None:
         """Add one result of the baseline; see `add`."""
         self._add(result, "baseline")
 
@@ -126,70 +147,74 @@ class RunningComparison:
         self._add(result, "candidate")
 
     def _add(self, result: Mapping[str, Any] | Evaluation, side: Side) -> None:
-        seen = observe(result)
-        question_id = seen.question_id
+        observed = observe(result)
+        question_id = observed.question_id
         if not isinstance(question_id, str):
             raise AggregationError(f"question_id: must be a string, not {describe(question_id)}")
-        rendered = seen.as_dict()
+        rendered = observed.as_dict()
+        # This may raise, so it comes before anything is counted.
         lower_outputs = outputs_where_lower_is_better(rendered)
-        question = self._questions.get(question_id)
-        if question is None:
-            question = self._questions[question_id] = Question()
-        if seen.pending is not None:
+        question = self._questions.setdefault(question_id, Question())
+        if observed.pending is not None:
             question.expect(side)
             return
-        # An output of the same name is dropped.
-        values = [each for each in seen.values if each[0] != ERROR_RATE]
-        values.append((ERROR_RATE, float(seen.failed)))
-        question.add(side, seen.template_id, values, reference_hash(rendered))
-        question.tags = max(question.tags, (side == "candidate" and bool(seen.tags), seen.tags))
-        outcomes = [outcome for outcome in seen.outcomes if outcome[0] != REASON]
+
+        # An output of a custom evaluation with the name of the error rate does not count.
+        values = [(metric, value) for metric, value in observed.values if metric != ERROR_RATE]
+        values.append((ERROR_RATE, float(observed.failed)))
+        question.add(side, observed.template_id, values, reference_hash(rendered))
+        has_tags_of_candidate = side == "candidate" and bool(observed.tags)
+        question.tags = max(question.tags, (has_tags_of_candidate, observed.tags))
         question.valueless.update(
-            (side, metric, kind == RESPONSE_ERROR) for metric, kind in outcomes
+            (side, metric, kind == RESPONSE_ERROR)
+            for metric, kind in observed.outcomes
+            if metric != REASON
         )
-        question.add_sample(side, seen)
-        self._runs[side].add(seen)
-        self._fractions.update(seen.fractions)
-        self._lower_outputs.update(lower_outputs)
+        question.add_sample(side, observed)
+        self._runs[side].add(observed)
+        self.fractions.update(observed.fractions)
+        self.lower_outputs.update(lower_outputs)
 
     @property
-    def _shared(self) -> list[Question]:
-        """The questions with complete results on both sides."""
+    def metrics(self) -> set[str]:
+        """The metrics that results of either side have, or should have but failed."""
+        metrics: set[str] = set()
+        for run in self._runs.values():
+            metrics |= run.metrics | run.failed
+        return metrics - {REASON, OUTPUTS}
+
+    def _shared_questions(self) -> list[Question]:
+        """Return the questions with complete results on both sides."""
         return [question for question in self._questions.values() if question.is_shared]
 
-    def _facts_of_questions(self) -> dict[str, Any]:
-        """Return a snapshot's lists of questions and its `warnings`, without tests."""
-        known = sorted(self._questions.items())
-        shared = {name: question for name, question in known if question.is_shared}
-        lone = {
-            side: [name for name, question in known if question.only_in == side] for side in SIDES
-        }
-        return {
-            "missing": [
-                name
-                for name, each in known
-                if "baseline" in each.values and "candidate" not in each.values
-            ],
-            "questions": len(shared),
-            "regressions": [name for name, each in shared.items() if each.became_wrong(*SIDES)],
-            "improvements": [
-                name for name, each in shared.items() if each.became_wrong(*SIDES[::-1])
-            ],
-            "worse": _worse(shared, self._lower_outputs),
-            **{f"only_in_{side}": names for side, names in lone.items()},
-            "pending": {
-                side: [name for name, each in known if side in each.pending] for side in SIDES
-            },
-            "without_pair": _without_pair(shared),
-            "warnings": self._warnings(),
-        }
+    def shared_pairs(self) -> dict[str, list[Pair]]:
+        """Return the pairs of values of the questions on both sides, by metric."""
+        return paired(question.sides() for question in self._shared_questions())
 
-    def _warnings(self) -> list[str]:
-        warnings = _judge_warnings({side: run.judges for side, run in self._runs.items()})
-        differing = sum(question.differs for question in self._questions.values())
-        if differing:
-            warnings.append(f"the reference sets differ in {plural(differing, 'question')}")
-        return warnings + self._without_any_pair()
+    def question_means(self, side: Side) -> dict[str, list[float]]:
+        """Return the means of all questions of a side with complete results, by metric."""
+        means: defaultdict[str, list[float]] = defaultdict(list)
+        for question in self._questions.values():
+            for metric, values in question.values.get(side, {}).items():
+                question_mean, _ = mean_and_count(values)
+                means[metric].append(question_mean)
+        return means
+
+    def counts(self, side: Side) -> dict[str, int]:
+        """Return the number of complete results of a side, and of the questions that have some."""
+        questions = sum(side in question.values for question in self._questions.values())
+        return {"results": self._runs[side].results, "questions": questions}
+
+    def missing(self) -> list[str]:
+        """Return the ids of questions of the baseline without a complete result of the candidate.
+
+        They are sorted.
+        """
+        return sorted(
+            question_id
+            for question_id, question in self._questions.items()
+            if "baseline" in question.values and "candidate" not in question.values
+        )
 
     def snapshot(self, *, level: float = 0.95, by: str | None = None) -> dict[str, Any]:
         """Return the full comparison in the layout of `compare`, as a new dict.
@@ -202,141 +227,253 @@ class RunningComparison:
         if any(run.results for run in self._runs.values()):
             check_known("primary", filterfalse(is_metric, self._primary or ()), self.metrics)
             check_known("non_inferior", self._margins, self.metrics)
-        found = self._facts_of_questions()
-        by_template: defaultdict[str, list[Question]] = defaultdict(list)
-        for question in self._shared:
-            by_template[question.template].append(question)
-        pairs = {
-            template: paired(map(Question.sides, questions))
-            for template, questions in by_template.items()
-        }
-        rows = finished_rows(pairs, self._fractions, level, self._primary, self._lower_outputs)
-        self._test_values(found["without_pair"], level)
-        return {
-            "missing": found["missing"],  # First, since nothing else tells of these questions.
+
+        lists = self._lists_of_questions()
+        self._test_values(lists["without_pair"], level)
+        questions_by_template: defaultdict[str, list[Question]] = defaultdict(list)
+        for question in self._shared_questions():
+            questions_by_template[question.template].append(question)
+        rows = self._rows(questions_by_template, level)
+
+        snapshot = {
+            "missing": lists["missing"],  # First, since nothing else tells of these questions.
             "level": level,
-            "results": {side: own.results for side, own in self._runs.items()},
-            "questions": found["questions"],
-            **rows,
-            **({} if by is None else self._per_tag(by, level)),
-            **self._non_inferiority(level, rows["overall"]),
-            **found,
-            "notes": {**NOTES},
+            "results": {side: run.results for side, run in self._runs.items()},
+            "questions": lists["questions"],
+            "overall": rows["overall"],
+            "per_template": rows["per_template"],
         }
+        if by is not None:
+            snapshot["per_tag"] = self._rows_of_tags(by, level)
+        if self._margins:
+            snapshot["non_inferior"] = self._rows_of_margins(rows["overall"], level)
+        return {**snapshot, **lists, "notes": {**NOTES}}
 
-    def _per_tag(self, by: str, level: float) -> dict[str, Any]:
-        shared: defaultdict[Tag, list[Question]] = defaultdict(list)
-        for question in self._shared:
-            for tag in question.tags[1]:
-                shared[tag].append(question)
-        groups = {tag: own for tag, own in shared.items() if by in (tag[0], ALL_TAGS)}
+    def _lists_of_questions(self) -> dict[str, Any]:
+        """Return a snapshot's lists of questions and its `warnings`, without tests."""
+        questions = dict(sorted(self._questions.items()))
+        shared = {name: question for name, question in questions.items() if question.is_shared}
+        regressions = []
+        improvements = []
+        for name, question in shared.items():
+            if question.became_wrong("baseline", "candidate"):
+                regressions.append(name)
+            if question.became_wrong("candidate", "baseline"):
+                improvements.append(name)
+        lists: dict[str, Any] = {
+            "missing": self.missing(),
+            "questions": len(shared),
+            "regressions": regressions,
+            "improvements": improvements,
+            "worse": _list_losses(shared, self.lower_outputs),
+        }
+        for side in SIDES:
+            lists[f"only_in_{side}"] = [
+                name for name, question in questions.items() if question.only_in == side
+            ]
+        lists["pending"] = {
+            side: [name for name, question in questions.items() if side in question.pending]
+            for side in SIDES
+        }
+        lists["without_pair"] = _list_one_sided(shared)
+        lists["warnings"] = self.warnings()
+        return lists
+
+    def warnings(self) -> list[str]:
+        """Return what makes the comparison doubtful: other judges, other reference data, or metrics
+        that no question has on both sides.
+        """
+        warnings = _judge_warnings({side: run.judges for side, run in self._runs.items()})
+        differing = sum(question.differs for question in self._questions.values())
+        if differing:
+            warnings.append(f"the reference sets differ in {plural(differing, 'question')}")
+        warnings += [
+            f"{metric}: no question has it on both sides" for metric in self._metrics_without_pair()
+        ]
+        return warnings
+
+    def _metrics_without_pair(self) -> list[str]:
+        """Return the metrics of either run that no question has on both sides.
+
+        There are none if a run has no results, or they would be all metrics.
+        """
+        baseline = self._runs["baseline"]
+        candidate = self._runs["candidate"]
+        if not (baseline.results and candidate.results):
+            return []
+        metrics_of_pairs: set[str] = set()
+        for question in self._shared_questions():
+            baseline_values, candidate_values = question.sides()
+            metrics_of_pairs |= baseline_values.keys() & candidate_values.keys()
+        metrics = baseline.metrics | candidate.metrics | set(self._primary or ())
+        return sorted(metrics - metrics_of_pairs, key=position)
+
+    def _rows(self, groups: Mapping[Any, list[Question]], level: float) -> Rows:
+        """Return the rows of groups of questions that both sides have, and of all together."""
+        pairs = {
+            group: paired(question.sides() for question in questions)
+            for group, questions in groups.items()
+        }
+        return finished_rows(pairs, self.fractions, level, self._primary, self.lower_outputs)
+
+    def _rows_of_tags(self, by: str, level: float) -> dict[str, dict[str, Any]]:
+        """Return rows by key and value of tags.
+
+        Args:
+            by: the key of the tags, or `ALL_TAGS`.
+            level: the confidence level.
+
+        Raises:
+            UsageError: no question on both sides has such a tag.
+        """
+        questions_by_tag: defaultdict[Tag, list[Question]] = defaultdict(list)
+        for question in self._shared_questions():
+            _, tags = question.tags
+            for tag in tags:
+                questions_by_tag[tag].append(question)
+        groups = {
+            (key, value): questions
+            for (key, value), questions in questions_by_tag.items()
+            if by in (key, ALL_TAGS)
+        }
         if not groups:
-            hint = (
-                did_you_mean(by, sorted({key for key, _ in shared}))
-                if shared
-                else "there are no tags"
-            )
+            hint = "there are no tags"
+            if questions_by_tag:
+                hint = did_you_mean(by, sorted({key for key, _ in questions_by_tag}))
             raise UsageError(f"by: no question on both sides has the tag {by!r}; {hint}")
-        pairs: dict[Any, Any] = {
-            tag: paired(map(Question.sides, own)) for tag, own in groups.items()
-        }
-        rows: dict[Any, Any] = finished_rows(
-            pairs, self._fractions, level, self._primary, self._lower_outputs
-        )["per_template"]
-        per_tag: defaultdict[str, dict[str, Any]] = defaultdict(dict)
-        for key, value in sorted(rows, key=tag_position):
-            per_tag[key][value] = rows[key, value]
-        return {"per_tag": dict(per_tag)}
 
-    def _non_inferiority(
-        self, level: float, overall: Mapping[str, Mapping[str, Any]]
-    ) -> dict[str, Any]:
-        """Return the key `non_inferior` of a snapshot; nothing if no metric has a margin.
+        rows: dict[Any, Any] = self._rows(groups, level)["per_template"]
+        rows_by_key: defaultdict[str, dict[str, Any]] = defaultdict(dict)
+        for key, value in sorted(rows, key=tag_position):
+            rows_by_key[key][value] = rows[key, value]
+        return dict(rows_by_key)
+
+    def _rows_of_margins(
+        self, overall: Mapping[str, Mapping[str, Any]], level: float
+    ) -> dict[str, dict[str, Any]]:
+        """Return whether each metric with a margin is shown to be worse by less.
 
         `overall` has the rows by metric.
         """
-        if not self._margins:
-            return {}
-        rows = {
+        return {
             metric: non_inferiority(
                 self.drop(metric),
                 metric,
                 margin,
                 level,
-                bounded=is_fraction(metric, self._fractions),
+                bounded=is_fraction(metric, self.fractions),
                 row=overall.get(metric),
             )
             for metric, margin in self._margins.items()
         }
-        return {"non_inferior": rows}
-
-    @property
-    def metrics(self) -> set[str]:
-        """The metrics that results of either side have, or should have but failed."""
-        return set().union(*(run.metrics | run.failed for run in self._runs.values())) - {
-            REASON,
-            OUTPUTS,
-        }
 
     def drop(self, metric: str) -> Drop:
         """Return how a metric changed if errors count: as 0 in scores up to 1."""
-        fills = metric != ERROR_RATE and (metric in self._fractions or range_of(metric)[1] == 1)
-        pairs, failed, missing, results = [], [0, 0], [0, 0], [0, 0]
-        for question in self._shared:
-            known, valueless = [own.get(metric) for own in question.sides()], question.valueless
-            if known == [None, None] and not all(valueless[side, metric, True] for side in SIDES):
-                continue  # Nobody knows whether the metric applies.
-            for place, (side, values, own) in enumerate(
-                zip(SIDES, question.sides(), known, strict=True)
-            ):
-                rate, samples = mean_and_count(values[ERROR_RATE])
-                errors = round(rate * samples)
-                lacking = samples - errors - (0 if own is None else mean_and_count(own)[1])
-                missing[place] += max(
-                    valueless[side, metric, False], 0 if metric in CONDITIONAL_METRICS else lacking
-                )
-                results[place] += samples
-                failed[place] += errors
-                if fills and errors:
-                    zeros = ValueSum(exact_sum=0, count=errors)
-                    known[place] = zeros if own is None else plus(own, zeros)
-            if None not in known:
-                pairs.append(known)
-        found = pairs_of(*zip(*pairs, strict=True)) if pairs else []
-        means, changes = (
-            PairSums.of(found).means() if found else None,
-            [pair.change for pair in found],
+        counts_errors = metric != ERROR_RATE and (
+            metric in self.fractions or range_of(metric)[1] == 1
         )
-        lower = metric in self._lower_outputs or lower_is_better(metric)
-        return Drop(means, changes, failed, missing, results, fills, lower)
+        values: dict[Side, list[float | ValueSum]] = {side: [] for side in SIDES}
+        results: Counter[Side] = Counter()
+        errors: Counter[Side] = Counter()
+        missing: Counter[Side] = Counter()
+        for question in self._shared_questions():
+            if not _may_apply(metric, question):
+                continue
+            values_of_question = []
+            for side in SIDES:
+                sample = _values_with_errors(metric, question, side, errors_are_zeros=counts_errors)
+                results[side] += sample.results
+                errors[side] += sample.errors
+                missing[side] += sample.missing
+                values_of_question.append(sample.values)
+            baseline_values, candidate_values = values_of_question
+            if baseline_values is not None and candidate_values is not None:
+                values["baseline"].append(baseline_values)
+                values["candidate"].append(candidate_values)
+
+        pairs = pairs_of(values["baseline"], values["candidate"])
+        counts = {
+            side: SideCounts(results=results[side], errors=errors[side], missing=missing[side])
+            for side in SIDES
+        }
+        return Drop(
+            means=PairSums.of(pairs).means() if pairs else None,
+            changes=[pair.change for pair in pairs],
+            baseline=counts["baseline"],
+            candidate=counts["candidate"],
+            fills=counts_errors,
+            lower_is_better=metric in self.lower_outputs or lower_is_better(metric),
+        )
 
     def _test_values(self, without_pair: Mapping[str, dict[str, Any]], level: float) -> None:
-        """Add tests for the primary metrics that both sides requested, whether they have values
-        or not.
+        """Add tests to `without_pair` for the primary metrics that both sides requested, whether
+        they have values or not.
         """
-        for metric, sides in without_pair.items():
-            primary = is_primary(metric, self._primary, self._fractions)
-            if primary and all(metric in own.metrics | own.failed for own in self._runs.values()):
-                lost, gained = (
-                    sum(self._questions[name].is_even for name in sides[side]) for side in SIDES
-                )
-                sides |= decide_values(gained, lost, level)
-
-    def _without_any_pair(self) -> list[str]:
-        baseline, candidate = self._runs.values()
-        if not (baseline.results and candidate.results):
-            return []
-        shared: set[str] = set()
-        for question in self._shared:
-            values, others = question.sides()
-            shared |= values.keys() & others.keys()
-        lone = (baseline.metrics | candidate.metrics | {*(self._primary or ())}) - shared
-        return [
-            f"{metric}: no question has it on both sides" for metric in sorted(lone, key=position)
-        ]
+        for metric, ids_by_side in without_pair.items():
+            if not is_primary(metric, self._primary, self.fractions):
+                continue
+            if any(metric not in run.metrics | run.failed for run in self._runs.values()):
+                continue
+            # With more results, a question is more likely to have a value, so only questions with
+            # equally many count.
+            lost = sum(self._questions[name].is_even for name in ids_by_side["baseline"])
+            gained = sum(self._questions[name].is_even for name in ids_by_side["candidate"])
+            ids_by_side |= decide_values(gained, lost, level)
 
 
-def _worse(
+def _may_apply(metric: str, question: Question) -> bool:
+    """Return whether a metric may apply to a question that both sides have.
+
+    Without a value on either side, it may apply only if it would have applied to errors on both.
+    """
+    baseline_values, candidate_values = question.sides()
+    if metric in baseline_values or metric in candidate_values:
+        return True
+    return all(question.valueless[side, metric, True] for side in SIDES)
+
+
+class _ValuesWithErrors(NamedTuple):
+    """The values of a metric in the results of a question on one side.
+
+    Attributes:
+        values: the values, and zeros for errors if these count; None if there are none.
+        results: number of results.
+        errors: how many results are errors.
+        missing: how many others have no value, though the metric applies.
+    """
+
+    values: float | ValueSum | None
+    results: int
+    errors: int
+    missing: int
+
+
+def _values_with_errors(
+    metric: str, question: Question, side: Side, *, errors_are_zeros: bool
+) -> _ValuesWithErrors:
+    """Return the values of a metric of a question on one side, and what its results lack."""
+    values_by_metric = question.values[side]
+    values = values_by_metric.get(metric)
+    error_rate, results = mean_and_count(values_by_metric[ERROR_RATE])
+    errors = round(error_rate * results)
+
+    values_count = 0
+    if values is not None:
+        _, values_count = mean_and_count(values)
+    missing = question.valueless[side, metric, False]
+    if metric not in CONDITIONAL_METRICS:
+        # Such a metric applies to all results, so those without a value lack it.
+        missing = max(missing, results - errors - values_count)
+    # A metric of retrieval steps has more values than results.
+    missing = max(missing, 0)
+
+    if errors_are_zeros and errors:
+        zeros = ValueSum(exact_sum=0, count=errors)
+        values = zeros if values is None else plus(values, zeros)
+    return _ValuesWithErrors(values, results=results, errors=errors, missing=missing)
+
+
+def _list_losses(
     questions: Mapping[str, Question], lower_outputs: Collection[str]
 ) -> dict[str, list[dict[str, Any]]]:
     """Return the questions in which the candidate is worse, by score, the worst first.
@@ -345,51 +482,70 @@ def _worse(
     """
     losses: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
     for question_id, question in questions.items():
-        values, others = question.sides()
-        for metric in filter(is_score, values.keys() & others.keys()):
-            (baseline, _), (candidate, _) = (
-                mean_and_count(values[metric]),
-                mean_and_count(others[metric]),
-            )
+        baseline_values, candidate_values = question.sides()
+        for metric in filter(is_score, baseline_values.keys() & candidate_values.keys()):
+            baseline, _ = mean_and_count(baseline_values[metric])
+            candidate, _ = mean_and_count(candidate_values[metric])
             change = change_between(baseline, candidate)
             lower = metric in lower_outputs or lower_is_better(metric)
-            if change > 0 if lower else change < 0:
-                place = {"question_id": question_id, "template_id": question.template}
-                means = {"baseline": baseline, "candidate": candidate, "difference": change}
-                losses[metric].append(place | means)
+            is_worse = change > 0 if lower else change < 0
+            if is_worse:
+                losses[metric].append(
+                    {
+                        "question_id": question_id,
+                        "template_id": question.template,
+                        "baseline": baseline,
+                        "candidate": candidate,
+                        "difference": change,
+                    }
+                )
     return {
-        metric: sorted(losses[metric], key=lambda shown: -abs(shown["difference"]))
+        metric: sorted(losses[metric], key=lambda loss: -abs(loss["difference"]))
         for metric in sorted(losses, key=position)
     }
 
 
-def _without_pair(questions: Mapping[str, Question]) -> dict[str, dict[str, Any]]:
+def _list_one_sided(questions: Mapping[str, Question]) -> dict[str, dict[str, Any]]:
     """Return the questions that have a value on one side only, by metric and side."""
-    lone: dict[str, dict[str, Any]] = {}
+    one_sided: dict[str, dict[str, Any]] = {}
+
+    def add(side: Side, metrics: Iterable[str], question_id: str) -> None:
+        for metric in metrics:
+            ids_by_side = one_sided.setdefault(metric, {side: [] for side in SIDES})
+            ids_by_side[side].append(question_id)
+
     for question_id, question in questions.items():
-        for side, other in zip(SIDES, reversed(SIDES), strict=True):
-            for metric in question.values[side].keys() - question.values[other].keys():
-                lone.setdefault(metric, {side: [] for side in SIDES})[side].append(question_id)
-    return {metric: lone[metric] for metric in sorted(lone, key=position)}
+        baseline_values, candidate_values = question.sides()
+        add("baseline", baseline_values.keys() - candidate_values.keys(), question_id)
+        add("candidate", candidate_values.keys() - baseline_values.keys(), question_id)
+    return {metric: one_sided[metric] for metric in sorted(one_sided, key=position)}
 
 
-def _judge_warnings(judges: Mapping[str, Mapping[str, set[str]]]) -> list[str]:
-    """Return warnings about different judges, between the two runs or within one."""
+def _judge_warnings(judges: Mapping[Side, Mapping[str, set[str]]]) -> list[str]:
+    """Return warnings about different judges, between the two runs or within one.
+
+    `judges` has the names of judges, by side and key of `JUDGED_BY`.
+    """
     warnings = []
-    for key, kinds in JUDGED_BY.items():
-        names = {side: _listed(sorted(own[key])) for side, own in judges.items() if own[key]}
-        if len(names) == len(SIDES) and judges["baseline"][key] != judges["candidate"][key]:
-            told = "; ".join(f"{side}: {listed}" for side, listed in names.items())
-            warnings.append(f"the two were judged by different {kinds}: {told}")
-        else:
-            warnings += [
-                f"the {side} was judged by several {kinds}: {listed}"
-                for side, listed in names.items()
-                if len(judges[side][key]) > 1
-            ]
+    for key, plural_of_key in JUDGED_BY.items():
+        baseline = judges["baseline"][key]
+        candidate = judges["candidate"][key]
+        if baseline and candidate and baseline != candidate:
+            names = f"baseline: {_list_names(baseline)}; candidate: {_list_names(candidate)}"
+            warnings.append(f"the two were judged by different {plural_of_key}: {names}")
+            continue
+        for side in SIDES:
+            names_of_side = judges[side][key]
+            if len(names_of_side) > 1:
+                names = _list_names(names_of_side)
+                warnings.append(f"the {side} was judged by several {plural_of_key}: {names}")
     return warnings
 
 
-def _listed(names: list[str]) -> str:
-    shown = [name[:SHOWN_CHARACTERS] for name in names[:3]]
-    return ", ".join(shown + [f"{len(names) - 3} more"] * (len(names) > 3))
+def _list_names(names: Iterable[str]) -> str:
+    """Return the first names of judges in order, and how many follow."""
+    in_order = sorted(names)
+    shown = [name[:SHOWN_CHARACTERS] for name in in_order[:SHOWN_NAMES]]
+    if len(in_order) > SHOWN_NAMES:
+        shown.append(f"{len(in_order) - SHOWN_NAMES} more")
+    return ", ".join(shown)

@@ -31,14 +31,15 @@ Side = Literal["baseline", "candidate"]
 SIDES: tuple[Side, Side] = ("baseline", "candidate")
 
 REFERENCE_KEYS = ("question_text", "reference_answer", "reference_steps")
+"""The keys of a result that hold its question's reference data."""
 
-_OF_EXECUTED = (*KEYS_OF_EVALUATIONS, "output", "output_media_type")
+KEYS_OF_EXECUTED_STEPS = (*KEYS_OF_EVALUATIONS, "output", "output_media_type")
+"""The keys that an evaluation adds to a reference step whose query it ran."""
 
 Metrics: TypeAlias = "dict[str, float | ValueSum]"
 """The values of a question on one side, by metric: one value, or several as their exact sum and
 number.
 """
-
 
 Rightness: TypeAlias = "dict[str, bool | None]"
 """Whether a result is right, by metric of `LEAST_RIGHT_VALUES`; None if the agent left it
@@ -53,7 +54,9 @@ def change_between(baseline: float, candidate: float) -> float:
     if isclose(baseline, candidate):
         return 0.0
     change = candidate - baseline
-    return change if isfinite(change) else copysign(float_info.max, change)
+    if isfinite(change):
+        return change
+    return copysign(float_info.max, change)
 
 
 class Question:
@@ -84,70 +87,69 @@ class Question:
         self.pending: tuple[Side, ...] = ()
         self.differs = False
         self.valueless = Counter[tuple[Side, str, bool]]()
+        self.tags: tuple[bool, Tags] = (False, ())
+        # By side, the number of each sample, and whether it is right; None if it is an error.
         self._samples: dict[Side, list[tuple[int, Rightness | None]]] = {}
         self._templates: dict[Side, str] = {}
-        self.tags: tuple[bool, Tags] = False, ()
         self._reference: int | None = None
 
     def add(
         self, side: Side, template: str, values: Iterable[tuple[str, float]], reference: int | None
     ) -> None:
-        """Add the values of one complete result."""
-        own = self.values.setdefault(side, {})
+        """Add the values of one complete result.
+
+        Args:
+            side: the run that the result is from.
+            template: the template of its question.
+            values: its metrics and their values; a metric may repeat.
+            reference: the hash of its reference data; None if it has none.
+        """
+        values_of_side = self.values.setdefault(side, {})
         for metric, value in values:
-            own[metric] = plus(own[metric], value) if metric in own else value
+            if metric in values_of_side:
+                values_of_side[metric] = plus(values_of_side[metric], value)
+            else:
+                values_of_side[metric] = value
         self._templates[side] = min(template, self._templates.get(side, template))
         if side in self.pending:
-            self.pending = tuple(other for other in self.pending if other != side)
+            self.pending = tuple(pending for pending in self.pending if pending != side)
         if self._reference is None:
             self._reference = reference
-        elif reference is not None:
-            self.differs |= reference != self._reference
+        elif reference is not None and reference != self._reference:
+            self.differs = True
 
-    def add_sample(self, side: Side, seen: Evaluation) -> None:
+    def add_sample(self, side: Side, observed: Evaluation) -> None:
         """Add whether a sample is right; one without a number counts as the first.
 
         A metric that the agent left without a value, such as by giving no answer, is not right. One
         without a value for another reason, such as a failure of its judge, does not count.
         """
-        right: Rightness | None = None
-        if not seen.failed:
-            right = {
-                metric: None
-                for metric, kind in seen.outcomes
-                if metric in LEAST_RIGHT_VALUES and kind in CAUSED_BY_AGENT
-            }
-            right |= {
-                metric: value >= LEAST_RIGHT_VALUES[metric]
-                for metric, value in seen.values
-                if metric in LEAST_RIGHT_VALUES
-            }
-        sample = seen.sample if type(seen.sample) is int else 1, right
-        insort(self._samples.setdefault(side, []), sample, key=itemgetter(0))
+        rightness: Rightness | None = None
+        if not observed.failed:
+            rightness = {}
+            for metric, kind in observed.outcomes:
+                if metric in LEAST_RIGHT_VALUES and kind in CAUSED_BY_AGENT:
+                    rightness[metric] = None
+            for metric, value in observed.values:
+                if metric in LEAST_RIGHT_VALUES:
+                    rightness[metric] = value >= LEAST_RIGHT_VALUES[metric]
+        number = observed.sample if type(observed.sample) is int else 1
+        insort(self._samples.setdefault(side, []), (number, rightness), key=itemgetter(0))
 
     def became_wrong(self, before: Side, after: Side) -> bool:
-        """Whether the question is right on one side and not on the other.
+        """Return whether the question is right on one side and not on the other.
 
         It is right if its first samples all are, by all metrics that are known of each sample, and
         of which the side `before` has a value. As many samples of both sides count: more are all
         right less often.
         """
         count = min(map(len, self._samples.values()))
-        first, second = (
-            [right for _, right in self._samples[side][:count]] for side in (before, after)
-        )
-        samples = [sample for sample in (*first, *second) if sample is not None]
-        known = {
-            metric
-            for metric in LEAST_RIGHT_VALUES
-            if all(metric in sample for sample in samples)
-            if any(sample and sample.get(metric) is not None for sample in first)
-        }
-        before_is_right, after_is_right = (
-            all(sample is not None and all(map(sample.get, known)) for sample in own)
-            for own in (first, second)
-        )
-        return bool(known) and before_is_right and not after_is_right
+        samples_before = [rightness for _, rightness in self._samples[before][:count]]
+        samples_after = [rightness for _, rightness in self._samples[after][:count]]
+        metrics = _metrics_to_judge(samples_before, samples_after)
+        if not metrics:
+            return False
+        return _are_right(samples_before, metrics) and not _are_right(samples_after, metrics)
 
     def expect(self, side: Side) -> None:
         """Record that a complete result is still to come."""
@@ -157,8 +159,9 @@ class Question:
     @property
     def template(self) -> str:
         """The template in the baseline, else in the candidate; of several, the first by name."""
-        own = self._templates
-        return own["baseline"] if "baseline" in own else own["candidate"]
+        if "baseline" in self._templates:
+            return self._templates["baseline"]
+        return self._templates["candidate"]
 
     @property
     def is_shared(self) -> bool:
@@ -168,45 +171,79 @@ class Question:
     @property
     def only_in(self) -> Side | None:
         """The only side that has the question; None if the other has even an incomplete result."""
-        return next(iter(self.values)) if len(self.values) == 1 and not self.pending else None
+        if len(self.values) == 1 and not self.pending:
+            return next(iter(self.values))
+        return None
 
     @property
     def is_even(self) -> bool:
         """Whether both sides have the same number of results."""
-        baseline, candidate = (mean_and_count(self.values[side][ERROR_RATE])[1] for side in SIDES)
-        return baseline == candidate
+        return self.count_results("baseline") == self.count_results("candidate")
+
+    def count_results(self, side: Side) -> int:
+        """Return the number of complete results of a side, which has some."""
+        _, count = mean_and_count(self.values[side][ERROR_RATE])
+        return count
 
     def sides(self) -> tuple[Metrics, Metrics]:
         """Return the values of baseline and candidate by metric; both must have results."""
         return self.values["baseline"], self.values["candidate"]
 
 
+def _metrics_to_judge(
+    samples_before: Sequence[Rightness | None], samples_after: Sequence[Rightness | None]
+) -> list[str]:
+    """Return the metrics by which a question of two runs is right or wrong.
+
+    They are known of each sample of both runs that is no error, and the earlier run has a value of
+    them. A sample is None if it is an error.
+    """
+    samples = [sample for sample in (*samples_before, *samples_after) if sample is not None]
+    metrics = []
+    for metric in LEAST_RIGHT_VALUES:
+        is_known = all(metric in sample for sample in samples)
+        has_value = any(
+            sample is not None and sample.get(metric) is not None for sample in samples_before
+        )
+        if is_known and has_value:
+            metrics.append(metric)
+    return metrics
+
+
+def _are_right(samples: Iterable[Rightness | None], metrics: Collection[str]) -> bool:
+    """Return whether all samples are right by all metrics; one that is None is an error."""
+    return all(
+        sample is not None and all(sample.get(metric) for metric in metrics) for sample in samples
+    )
+
+
 def reference_hash(result: Mapping[str, Any]) -> int | None:
     """Return a hash of a result's reference data, without keys added by scoring; None if it has
     none.
     """
-    reference = [result.get(key) for key in REFERENCE_KEYS]
-    if reference.count(None) == len(reference):
+    question_text, answer, groups = (result.get(key) for key in REFERENCE_KEYS)
+    if question_text is None and answer is None and groups is None:
         return None
-    if isinstance(groups := reference[-1], list):
-        reference[-1] = [
-            [*map(_plain, group)] if isinstance(group, list) else group for group in groups
+    if isinstance(groups, list):
+        groups = [
+            [*map(_as_in_reference_set, group)] if isinstance(group, list) else group
+            for group in groups
         ]
+    reference = [question_text, answer, groups]
     try:
         return hash(orjson.dumps(reference, option=orjson.OPT_SORT_KEYS))
-    except (
-        TypeError
-    ):  # orjson cannot encode some values, such as a lone surrogate or an int of 65 bits.
+    except TypeError:
+        # orjson cannot encode some values, such as a lone surrogate or an int of 65 bits.
         return hash(repr(reference))
 
 
-def _plain(step: Any) -> Any:
+def _as_in_reference_set(step: Any) -> Any:
     """Return a reference step as the reference set has it; of a query that was run, not what it
     returned.
     """
     if not isinstance(step, dict):
         return step
-    added = _OF_EXECUTED if "executed_at" in step else KEYS_OF_EVALUATIONS
+    added = KEYS_OF_EXECUTED_STEPS if "executed_at" in step else KEYS_OF_EVALUATIONS
     return {key: value for key, value in step.items() if key not in added}
 
 
@@ -218,41 +255,77 @@ class Pair(NamedTuple):
     change: float
 
 
-def pairs_of(ones: Sequence[float | ValueSum], others: Sequence[float | ValueSum]) -> list[Pair]:
-    """Return the pairs of the values of questions, baseline and candidate."""
-    baselines, candidates = ([mean_and_count(each)[0] for each in side] for side in (ones, others))
-    return [*map(Pair, baselines, candidates, map(change_between, baselines, candidates))]
+def pairs_of(
+    baselines: Iterable[float | ValueSum], candidates: Iterable[float | ValueSum]
+) -> list[Pair]:
+    """Return the pairs of the values of questions in two runs, which are in the same order."""
+    pairs = []
+    for baseline_values, candidate_values in zip(baselines, candidates, strict=True):
+        baseline, _ = mean_and_count(baseline_values)
+        candidate, _ = mean_and_count(candidate_values)
+        pairs.append(Pair(baseline, candidate, change_between(baseline, candidate)))
+    return pairs
+
+
+class SideCounts(NamedTuple):
+    """How many results of a run a metric may apply to, and why some lack it.
+
+    Attributes:
+        results: number of results of the questions that both runs have.
+        errors: how many of them are errors.
+        missing: how many others have no value.
+    """
+
+    results: int
+    errors: int
+    missing: int
 
 
 class Drop(NamedTuple):
-    """How a metric changed, and of each side, how many of the `results` are `errors` or have no
-    value.
+    """How a metric changed between two runs, if errors count.
 
-    `changes` are those of each question. Errors count as 0 if it `fills` them, else they are left
-    out. `lower_is_better` is the direction of the metric.
+    Attributes:
+        means: the means of both runs and their difference; None if no question has the metric on
+            both sides.
+        changes: the change of each question that has it on both sides.
+        baseline: the counts of the baseline.
+        candidate: the counts of the candidate.
+        fills: whether an error counts as 0; otherwise it is left out.
+        lower_is_better: the direction of the metric.
     """
 
     means: dict[str, float] | None
     changes: Sequence[float]
-    errors: Sequence[int]
-    missing: Sequence[int]
-    results: Sequence[int]
+    baseline: SideCounts
+    candidate: SideCounts
     fills: bool
     lower_is_better: bool = False
 
     def lacking(self, metric: str) -> str:
-        """How many results lack a value, and "; ", if their share is larger than in the
-        baseline; else "".
+        """Return how many results lack a value, if their share is larger than in the baseline.
+
+        Otherwise, return "".
         """
-        (lost, more_lost), (of, more_of) = self.missing, self.results
-        told = f"{more_lost} of {more_of} results lack {metric}, in the baseline {lost} of {of}; "
-        return told if more_lost * of > lost * more_of else ""
+        candidate = self.candidate
+        baseline = self.baseline
+        if candidate.missing * baseline.results <= baseline.missing * candidate.results:
+            return ""
+        return (
+            f"{candidate.missing} of {candidate.results} results lack {metric}, in the baseline "
+            f"{baseline.missing} of {baseline.results}"
+        )
 
 
 class PairSums(NamedTuple):
     """Exact sums over pairs, in units of 2**-1074, and counts.
 
     Attributes:
+        pairs: number of pairs.
+        baseline: sum of the means of the baseline.
+        candidate: sum of the means of the candidate.
+        change: sum of the changes.
+        rises: number of pairs whose mean rose.
+        falls: number of pairs whose mean fell.
         inside: number of pairs with both means from 0 to 1.
         halves: the histogram of (1 + change) / 2: from 0 to 1 for scores from 0 to 1.
     """
@@ -269,19 +342,17 @@ class PairSums(NamedTuple):
     @classmethod
     def of(cls, pairs: Collection[Pair]) -> PairSums:
         """Return the sums over at least one pair."""
-        baselines, candidates, changes = zip(*pairs, strict=True)
+        changes = [pair.change for pair in pairs]
         halves = Histogram()
         halves.add([0.5 + change / 2 for change in changes])
         return cls(
             pairs=len(pairs),
-            baseline=sum_floats(baselines),
-            candidate=sum_floats(candidates),
+            baseline=sum_floats([pair.baseline for pair in pairs]),
+            candidate=sum_floats([pair.candidate for pair in pairs]),
             change=sum_floats(changes),
-            rises=len([change for change in changes if change > 0]),
-            falls=len([change for change in changes if change < 0]),
-            inside=len(
-                [0 for pair in pairs if 0 <= pair.baseline <= 1 and 0 <= pair.candidate <= 1]
-            ),
+            rises=sum(change > 0 for change in changes),
+            falls=sum(change < 0 for change in changes),
+            inside=sum(0 <= pair.baseline <= 1 and 0 <= pair.candidate <= 1 for pair in pairs),
             halves=halves,
         )
 
@@ -299,13 +370,15 @@ class PairSums(NamedTuple):
 
 
 def paired(questions: Iterable[tuple[Metrics, Metrics]]) -> dict[str, list[Pair]]:
-    """Return the pairs of the values of questions on both sides, by metric."""
-    both: defaultdict[str, tuple[list[float | ValueSum], list[float | ValueSum]]]
-    both = defaultdict(lambda: ([], []))
-    for one, other in questions:
-        for metric, values in one.items():
-            if metric in other:
-                baselines, candidates = both[metric]
-                baselines.append(values)
-                candidates.append(other[metric])
-    return {metric: pairs_of(*values) for metric, values in both.items()}
+    """Return the pairs of the values of questions on both sides, by metric.
+
+    A question has a pair of each metric that it has on both sides.
+    """
+    baselines: defaultdict[str, list[float | ValueSum]] = defaultdict(list)
+    candidates: defaultdict[str, list[float | ValueSum]] = defaultdict(list)
+    for baseline_values, candidate_values in questions:
+        for metric, values in baseline_values.items():
+            if metric in candidate_values:
+                baselines[metric].append(values)
+                candidates[metric].append(candidate_values[metric])
+    return {metric: pairs_of(baselines[metric], candidates[metric]) for metric in baselines}

@@ -200,6 +200,54 @@ def finished_rows(
     return rows
 
 
+def rows_of_comparisons(
+    comparisons: Mapping[str, Mapping[str, Sequence[Pair]]],
+    *,
+    fractions: Collection[str],
+    level: float,
+    primary: Collection[str] | None,
+    lower_outputs: Collection[str],
+) -> dict[str, dict[str, Row]]:
+    """Return rows for comparisons that share an error budget, by comparison and primary metric.
+
+    With a probability of `level`, no verdict in all of these rows is wrong.
+
+    Args:
+        comparisons: the pairs of values, by comparison and metric.
+        fractions: names of outputs of custom evaluations that are from 0 to 1.
+        level: of all verdicts together.
+        primary: the metrics to decide; see `is_primary` for the default.
+        lower_outputs: names of outputs of which lower values are better.
+    """
+    decided = {
+        name: {
+            metric: pairs_by_metric[metric]
+            for metric in sorted(pairs_by_metric, key=position)
+            if is_primary(metric, primary, fractions)
+        }
+        for name, pairs_by_metric in comparisons.items()
+    }
+    least_p_values = [
+        _least_p(pairs)
+        for pairs_by_metric in decided.values()
+        for pairs in pairs_by_metric.values()
+    ]
+    shares = number_of_shares(least_p_values, 1 - level)
+    return {
+        name: {
+            metric: _finished_row(
+                pairs,
+                lower=metric in lower_outputs or lower_is_better(metric),
+                is_bounded=is_fraction(metric, fractions),
+                level=level,
+                shares=shares,
+            )
+            for metric, pairs in pairs_by_metric.items()
+        }
+        for name, pairs_by_metric in decided.items()
+    }
+
+
 def _least_p(pairs: Sequence[Pair]) -> float:
     """Return the smallest p-value that changes of these sizes can have."""
     return least_p([pair.change for pair in pairs])
@@ -415,7 +463,7 @@ def non_inferiority(
 
     lacking = drop.lacking(metric)
     if lacking:
-        result["reason"] = lacking.removesuffix("; ")
+        result["reason"] = lacking
         return result
     worst_change = min(sign * interval["low"], sign * interval["high"])
     if worst_change > -margin:

@@ -16,6 +16,7 @@ from scipy import stats
 from graphrag_eval_async import AggregationError, compare
 from graphrag_eval_async.inference.comparison import RunningComparison
 from graphrag_eval_async.inference.confidence import confidence_sequence
+from graphrag_eval_async.inference.pairs import SideCounts
 from tests.inference.test_confidence import weights_of
 from tests.inference.test_sign_flips import plain_p
 
@@ -303,7 +304,8 @@ def test_drops_of_a_metric_count_errors_as_0() -> None:
     assert drop.means == pytest.approx(
         {"baseline": 1.25 / 3, "candidate": 0.25 / 3, "difference": -1 / 3}
     )
-    assert (drop.errors, drop.missing, drop.results) == ([2, 2], [0, 0], [5, 3])
+    assert drop.baseline == SideCounts(results=5, errors=2, missing=0)
+    assert drop.candidate == SideCounts(results=3, errors=2, missing=0)
 
 
 # Warnings

@@ -17,7 +17,7 @@ from graphrag_eval_async.aggregates.questions import clusters
 from graphrag_eval_async.inference.calibration import Pair, corrected_mean, estimate
 from graphrag_eval_async.inference.labels import Score
 from graphrag_eval_async.inference.one_look import change_interval, one_look
-from graphrag_eval_async.inference.pairs import Drop
+from graphrag_eval_async.inference.pairs import Drop, SideCounts
 from graphrag_eval_async.inference.verdicts import non_inferiority
 from tests.inference.test_comparison import compared, result
 from tests.support.cases import each
@@ -67,8 +67,9 @@ def test_a_worse_candidate_is_seldom_called_non_inferior() -> None:
                 "normal": random.normal(-margin, 0.2, n),
                 "both ways": random.choice([-1.0, 0.0, 1.0], n, p=[0.125, 0.8, 0.075]),
             }
+            counts = SideCounts(results=n, errors=0, missing=0)
             for name, own in changes.items():
-                drop = Drop(None, own.tolist(), (0, 0), (0, 0), (n, n), fills=True)
+                drop = Drop(None, own.tolist(), counts, counts, fills=True)
                 found = non_inferiority(drop, "steps_score", margin, 0.95, bounded=True)
                 called[name] += found["verdict"] == "non_inferior"
         assert max(called.values()) / 600 <= 0.035

@@ -2,76 +2,110 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.catalogue.metrics import MISSING_RATE
 from graphrag_eval_async.cli.files import STATE, check_distinct, files_of_results, merge_aggregates
 from graphrag_eval_async.cli.gates import check_read, named_tag_keys, needs_reference, on_missing
 from graphrag_eval_async.cli.reading import read_to_end
+from graphrag_eval_async.cli.repeats import RepeatedQuestions
 from graphrag_eval_async.cli.run_summary import report
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.inference.running import RunningAggregates
 from graphrag_eval_async.records import Rejects
-from graphrag_eval_async.reference import StepNames, load_reference, misnamed_steps
+from graphrag_eval_async.reference import Reference, StepNames, load_reference, misnamed_steps
+from graphrag_eval_async.text import one_line
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from graphrag_eval_async.cli.command_table import Given
     from graphrag_eval_async.cli.exits import Exit, Interrupts
 
 
-class Found:
-    """What is found in results, from whatever they are read."""
+class MergedResults:
+    """What is known of results from several files, in the layout that `report` reads.
 
-    def __init__(self, given: Given) -> None:
-        self.reference = load_reference(given.reference) if given.reference is not None else None
+    Attributes:
+        aggregates: the aggregates of all files.
+        rejects: the lines that are no results.
+        repeated: which files answer the same questions in other ways.
+    """
+
+    def __init__(self, reference: Reference | None, tag_keys: Collection[str]) -> None:
         self.aggregates = RunningAggregates()
-        self.aggregates._count_tags_first(named_tag_keys(given))
-        if self.reference is not None:
-            self.aggregates.order_templates(self.reference.templates)
-            self.aggregates.expect_steps(self.reference.step_names)
+        self.aggregates._count_tags_first(tag_keys)
         self.rejects = Rejects()
-        self.answered: set[str] = set()  # ids of questions
-        self.names = StepNames()
+        self.repeated = RepeatedQuestions()
+        self._reference = reference
+        self._answered_questions: set[str] = set()
+        self._step_names = StepNames()
+        if reference is not None:
+            self.aggregates.order_templates(reference.templates)
+            self.aggregates.expect_steps(reference.step_names)
 
-    def add(self, result: dict[str, Any]) -> None:
+    def add(self, path: str, result: dict[str, Any]) -> None:
+        """Add a result of the file `path`."""
         self.aggregates.add(result)
-        self.names.add(result)
-        if isinstance(question_id := result.get("question_id"), str):
-            self.answered.add(question_id)
+        self.repeated.add(path, result)
+        self._step_names.add(result)
+        question_id = result.get("question_id")
+        if isinstance(question_id, str):
+            self._answered_questions.add(question_id)
 
     @property
     def missing(self) -> list[str]:
-        """Ids of the questions without results."""
-        questions = self.reference.questions if self.reference is not None else ()
-        return [question_id for question_id in questions if question_id not in self.answered]
+        """The ids of the questions of the reference set that have no result."""
+        if self._reference is None:
+            return []
+        return [
+            question_id
+            for question_id in self._reference.questions
+            if question_id not in self._answered_questions
+        ]
+
+    def misnamed_steps(self) -> str | None:
+        """Return a warning if agents seem to call reference steps by other names."""
+        return misnamed_steps(self._reference or self._step_names, self.aggregates._step_names())
 
 
 def run(given: Given, interrupts: Interrupts) -> Exit:
+    """Merge kept aggregates, add the results of the other files, and print the summary."""
     needs_reference(given)
     check_distinct([*given.results, given.reference], [given.rejects, given.aggregates])
     files = files_of_results(given.results)
-    states = [path for path in files if path.endswith(STATE)]
-    lines = [path for path in files if path not in states]
-    if on_missing(given.gate) and states:
+    kept_aggregates = [path for path in files if path.endswith(STATE)]
+    result_files = [path for path in files if not path.endswith(STATE)]
+    if on_missing(given.gate) and kept_aggregates:
         raise UsageError(
-            f"{states[0]}: a gate on {MISSING_RATE} needs results, not their aggregates"
+            f"{kept_aggregates[0]}: a gate on {MISSING_RATE} needs results, not their aggregates"
         )
-    found = Found(given)
-    for path in states:
-        merge_aggregates(found.aggregates, path)
-    found.rejects, ending = read_to_end(given, [(path, found.add) for path in lines], interrupts)
+
+    reference = load_reference(given.reference) if given.reference is not None else None
+    merged = MergedResults(reference, named_tag_keys(given))
+    for path in kept_aggregates:
+        merge_aggregates(merged.aggregates, path)
+    sources = [(path, partial(merged.add, path)) for path in result_files]
+    merged.rejects, ending = read_to_end(given, sources, interrupts)
+
     notes = []
     if ending.is_complete:
-        found.aggregates.finish()
+        merged.aggregates.finish()
         if given.gate or given.by:
-            check_read(given, found.aggregates.snapshot(detail=True), found.reference)
-        if told := misnamed_steps(found.reference or found.names, found.aggregates._step_names()):
-            notes.append(f"warning: {told}")
+            check_read(given, merged.aggregates.snapshot(detail=True), reference)
+        misnamed = merged.misnamed_steps()
+        if misnamed is not None:
+            notes.append(f"warning: {misnamed}")
+        if not given.repeats:
+            # Unfolded, since a user copies the command with the paths.
+            notes += map(one_line, merged.repeated.warnings())
     return report(
         given,
-        found,
+        merged,
         ending,
-        reference=None if states else found.reference,
+        # Aggregates do not say which questions have no result.
+        reference=None if kept_aggregates else reference,
         notes=notes,
-        lines_known=not states,
+        lines_known=not kept_aggregates,
     )

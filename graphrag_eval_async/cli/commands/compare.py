@@ -1,65 +1,118 @@
-"""``compare`` and ``plan``: two runs, question by question; gates on that; how many questions it
-needs.
-"""
+"""``compare``: two runs, question by question, or several systems in a table."""
 
 from __future__ import annotations
 
-import math
-import sys
+import os
+import re
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from graphrag_eval_async.catalogue.conditions import (
-    LEAST_RIGHT_VALUES,
-    CheckedGate,
-    check_bound,
-    to_float,
-)
-from graphrag_eval_async.catalogue.metrics import ERROR_RATE, range_of
+from graphrag_eval_async.cli.command_table import refuse
 from graphrag_eval_async.cli.files import check_distinct, write_aggregates
 from graphrag_eval_async.cli.gates import failed_and_held
 from graphrag_eval_async.cli.reading import primary_of, read_to_end, results_of_questions
+from graphrag_eval_async.cli.regression_gates import check_regressions, margins_of
 from graphrag_eval_async.cli.run_summary import end, list_rejects, page_stream
-from graphrag_eval_async.cli.table import draw, folded, table_of
-from graphrag_eval_async.errors import UsageError
+from graphrag_eval_async.errors import check_extra
 from graphrag_eval_async.inference.comparison import RunningComparison
-from graphrag_eval_async.inference.planning import Spread
-from graphrag_eval_async.inference.planning import plan as plan_comparison
-from graphrag_eval_async.inference.verdicts import NON_INFERIOR
-from graphrag_eval_async.monitor.alerts import check_known
+from graphrag_eval_async.inference.systems import RunningSystems
 from graphrag_eval_async.records.snapshots import tags_of
 from graphrag_eval_async.reports.comparison_words import (
-    change_of,
     changed_templates,
     ends,
     greatest_losses,
     headline,
-    missing,
     one_sided,
-    regressions,
     short_p,
     signed,
     validity,
 )
-from graphrag_eval_async.text import name_cell, number, percent, plural, tell
+from graphrag_eval_async.reports.systems import render_systems
+from graphrag_eval_async.reports.tables import Table, fold, render_terminal
+from graphrag_eval_async.text import number, percent, plural, tell
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from graphrag_eval_async.cli.command_table import Given
     from graphrag_eval_async.cli.exits import Exit, Interrupts
-    from graphrag_eval_async.inference.pairs import Drop
 
-HEADINGS = ("baseline", "candidate", "change", "interval", "p")
+OPTIONS_OF_TWO_RUNS = (
+    "max_drop non_inferior max_regressions fail_on_regression allow_missing by worst"
+)
+"""The options that need exactly two runs, printed as text."""
+
+
+SUFFIX = re.compile(r"\.(jsonl|json|parquet)(\.gz)?$")
+"""Suffix of a file of results."""
 
 
 def run(given: Given, interrupts: Interrupts) -> Exit:
-    check_distinct([given.baseline, given.candidate], [given.rejects, given.output])
+    """Compare two runs, or make a table of several systems or in another format."""
+    check_distinct([given.baseline, *given.candidates], [given.rejects, given.output])
+    if len(given.candidates) == 1 and given.format == "text":
+        return _compare_runs(given, interrupts)
+    refuse(
+        given,
+        OPTIONS_OF_TWO_RUNS,
+        "{} is for two runs, printed as text; compare each CANDIDATE with BASELINE on its own",
+    )
+    return _compare_systems(given, interrupts)
+
+
+def _compare_systems(given: Given, interrupts: Interrupts) -> Exit:
+    """Print tables of the systems whose results are given."""
+    if given.format == "html":
+        check_extra("a page", "web", "jinja2")
+    paths = [given.baseline, *given.candidates]
+    names = system_names(paths)
+    systems = RunningSystems(names, primary=primary_of(given))
+    sources = [(path, partial(systems.add, name)) for path, name in zip(paths, names, strict=True)]
+    rejects, ending = read_to_end(given, sources, interrupts)
+    list_rejects(given, rejects)
+    if ending.is_complete:
+        snapshot = systems.snapshot(level=given.level)
+        if given.output is not None:
+            ending = ending.attempt(partial(write_aggregates, given.output, snapshot))
+        text = render_systems(snapshot, given.format)
+        ending = ending.attempt(partial(tell, page_stream(given), text))
+    return end(ending, rejects)
+
+
+def system_names(paths: Sequence[str]) -> list[str]:
+    """Return a short and different name for each path of results.
+
+    It is the name of the file without its suffix; or, if several files have the same name, the
+    path without what all paths begin and end with; or, of equal paths, the path and its place.
+    """
+    names = [os.path.basename(path.rstrip("/")) for path in paths]
+    stems = [SUFFIX.sub("", name) for name in names]
+    if all(stems) and len(set(stems)) == len(stems):
+        return stems
+    if len(set(paths)) < len(paths):
+        return [f"{place}: {path}" for place, path in enumerate(paths, start=1)]
+
+    parts = [path.split("/") for path in paths]
+    while all(len(parts_of_path) > 1 for parts_of_path in parts) and _count(parts, -1) == 1:
+        parts = [parts_of_path[:-1] for parts_of_path in parts]
+    while all(len(parts_of_path) > 1 for parts_of_path in parts) and _count(parts, 0) == 1:
+        parts = [parts_of_path[1:] for parts_of_path in parts]
+    return ["/".join(parts_of_path) for parts_of_path in parts]
+
+
+def _count(parts: Sequence[Sequence[str]], index: int) -> int:
+    """Return how many different parts paths have at an index."""
+    return len({parts_of_path[index] for parts_of_path in parts})
+
+
+def _compare_runs(given: Given, interrupts: Interrupts) -> Exit:
+    """Compare two runs question by question, and check the gates on that."""
+    [candidate] = given.candidates
     comparison = RunningComparison(
         primary=primary_of(given),
         non_inferior=margins_of(given),
     )
-    sources = [(given.baseline, comparison.add_baseline), (given.candidate, comparison.add)]
+    sources = [(given.baseline, comparison.add_baseline), (candidate, comparison.add)]
     rejects, ending = read_to_end(given, sources, interrupts)
     list_rejects(given, rejects)
     failures: list[str] = []
@@ -68,50 +121,56 @@ def run(given: Given, interrupts: Interrupts) -> Exit:
         failures, held = failed_and_held(check_regressions(given, comparison, snapshot))
         if given.output is not None:
             ending = ending.attempt(partial(write_aggregates, given.output, snapshot))
-        page = render_comparison(snapshot, worst=given.worst, candidate=given.candidate)
-        told = "\n".join(
-            [page, *([""] if held else []), *folded(f"gate held: {gate}" for gate in held)]
-        )
-        ending = ending.attempt(partial(tell, page_stream(given), told))
+        blocks = [render_comparison(snapshot, worst=given.worst, candidate=candidate)]
+        if held:
+            blocks.append("\n".join(fold(f"gate held: {gate}" for gate in held)))
+        ending = ending.attempt(partial(tell, page_stream(given), "\n\n".join(blocks)))
     return end(ending, rejects, failures)
 
 
 def render_comparison(snapshot: Mapping[str, Any], *, worst: int, candidate: str) -> str:
-    """A snapshot as plain text of `WIDTH` columns; shows where the `worst` questions are in
-    `candidate`.
+    """Return a comparison as plain text.
+
+    Args:
+        snapshot: the comparison.
+        worst: how many of the questions that got worse are listed.
+        candidate: path of the candidate's results, to show the lines of these questions.
     """
     results = ", ".join(f"{count} {side}" for side, count in snapshot["results"].items())
-    shared = plural(snapshot["questions"], "question")
-    parts = [
-        folded([headline(snapshot)]),
-        folded([f"compared: {shared} in both runs; results: {results}"]),
-        folded([f"warning: {warning}" for warning in snapshot["warnings"]]),
-        _overall(snapshot["overall"], snapshot["level"]),
-        _groups("template", changed_templates(snapshot), snapshot["level"]),
-        _groups("tag", _primary_rows(tags_of(snapshot)), snapshot["level"]),
-        worst_table(snapshot, worst, candidate),
-        folded(one_sided(snapshot)),
-    ]
-    return "\n\n".join("\n".join(part) for part in parts if part)
-
-
-def _overall(rows: Mapping[str, Mapping[str, Any]], level: float) -> list[str]:
-    if not rows:
-        return []
-    lines = _table(
-        ["overall", *HEADINGS],
-        [
+    questions = plural(snapshot["questions"], "question")
+    blocks = [
+        "\n".join(fold([headline(snapshot)])),
+        "\n".join(fold([f"compared: {questions} in both runs; results: {results}"])),
+        "\n".join(fold(f"warning: {warning}" for warning in snapshot["warnings"])),
+        render_terminal(
             [
-                name_cell(metric),
-                *_cells(row),
-                ends(row.get("interval")),
-                short_p(row.get("p_adjusted")),
+                _overall_table(snapshot),
+                _verdicts_table("template", changed_templates(snapshot), snapshot["level"]),
+                _verdicts_table("tag", _primary_rows(tags_of(snapshot)), snapshot["level"]),
+                _losses_table(snapshot, worst, candidate),
             ]
+        ),
+        "\n".join(fold(one_sided(snapshot))),
+    ]
+    return "\n\n".join(filter(None, blocks))
+
+
+def _overall_table(snapshot: Mapping[str, Any]) -> Table:
+    """Return the table of all metrics, with their changes over all questions."""
+    rows = snapshot["overall"]
+    lower = [metric for metric, row in rows.items() if row["direction"].startswith("lower")]
+    note = validity(rows, snapshot["level"])
+    if lower:
+        note = f"Lower is better: {', '.join(lower)}. {note}"
+    return Table(
+        title="",
+        headings=["overall", "baseline", "candidate", "change", "interval", "p"],
+        rows=[
+            [metric, *_cells(row), ends(row.get("interval")), short_p(row.get("p_adjusted"))]
             for metric, row in rows.items()
         ],
+        notes=[note],
     )
-    lower = [metric for metric, row in rows.items() if row["direction"].startswith("lower")]
-    return lines + folded([f"Lower is better: {', '.join(lower)}. {validity(rows, level)}"])
 
 
 def _primary_rows(groups: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
@@ -122,205 +181,42 @@ def _primary_rows(groups: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str
     }
 
 
-def _groups(
+def _verdicts_table(
     heading: str, groups: Mapping[str, Mapping[str, Mapping[str, Any]]], level: float
-) -> list[str]:
+) -> Table:
     """Return a table of the verdicts on templates or tags; `heading` says which."""
-    rows = [
-        [
-            name_cell(group),
-            name_cell(metric),
-            *_cells(row),
-            row["verdict"],
-            short_p(row["p_adjusted"]),
-        ]
-        for group, rows_of_group in groups.items()
-        for metric, row in rows_of_group.items()
-    ]
-    if not rows:
-        return []
-    headings = [heading, "metric", "baseline", "candidate", "change", "verdict", "p"]
-    note = f"Verdicts and p of {heading}s hold together, at {percent(level)}."
-    return _table(headings, rows, names=2) + folded([note])
+    return Table(
+        title="",
+        headings=[heading, "metric", "baseline", "candidate", "change", "verdict", "p"],
+        rows=[
+            [group, metric, *_cells(row), row["verdict"], short_p(row["p_adjusted"])]
+            for group, rows_of_group in groups.items()
+            for metric, row in rows_of_group.items()
+        ],
+        words=2,
+        notes=[f"Verdicts and p of {heading}s hold together, at {percent(level)}."],
+    )
 
 
-def worst_table(snapshot: Mapping[str, Any], worst: int, candidate: str) -> list[str]:
-    """A table of the `worst` questions of all scores, with the lines of their results."""
-    shown = greatest_losses(snapshot, worst)
-    lines: dict[str, str] = {}
-    for question, place, _ in results_of_questions(
-        candidate, {row["question_id"] for _, row in shown}
-    ):
-        lines.setdefault(question, place)
-    rows = [
-        [name_cell(id_ := row["question_id"]), name_cell(metric), *_cells(row), lines.get(id_, "")]
-        for metric, row in shown
-    ]
-    headings = ["got worse", "metric", "baseline", "candidate", "change", "result"]
-    return _table(headings, rows, names=2) if rows else []
+def _losses_table(snapshot: Mapping[str, Any], worst: int, candidate: str) -> Table:
+    """Return a table of the `worst` questions that got worse, with the lines of their results."""
+    losses = greatest_losses(snapshot, worst)
+    question_ids = {row["question_id"] for _, row in losses}
+    place_by_question: dict[str, str] = {}
+    for question_id, place, _ in results_of_questions(candidate, question_ids):
+        place_by_question.setdefault(question_id, place)
+    rows = []
+    for metric, row in losses:
+        question_id = row["question_id"]
+        rows.append([question_id, metric, *_cells(row), place_by_question.get(question_id, "")])
+    return Table(
+        title="",
+        headings=["got worse", "metric", "baseline", "candidate", "change", "result"],
+        rows=rows,
+        words=2,
+    )
 
 
 def _cells(row: Mapping[str, Any]) -> list[str]:
+    """Return the cells with the two means of a row and their difference."""
     return [number(row["baseline"]), number(row["candidate"]), signed(row["difference"])]
-
-
-def _table(headings: Sequence[str], rows: Sequence[Sequence[str]], *, names: int = 1) -> list[str]:
-    return draw([table_of(headings, rows, names=names, has_lines=False)]).splitlines()
-
-
-def plan(given: Given, interrupts: Interrupts) -> Exit:
-    check_distinct(given.results, [])
-    runs = [Spread(given.metric) for _ in given.results]
-    sources = [(path, run.add) for path, run in zip(given.results, runs, strict=True)]
-    rejects, ending = read_to_end(given, sources, interrupts)
-    list_rejects(given, rejects)
-    if ending.is_complete:
-        primary = primary_of(given)
-        found = plan_comparison(
-            given.detect, runs, metric=given.metric, sd=given.sd, level=given.level, primary=primary
-        )
-        ending = ending.attempt(partial(tell, sys.stdout, render_plan(found)))
-    return end(ending, rejects)
-
-
-def render_plan(found: dict[str, Any]) -> str:
-    """A plan as a sentence, and what it assumes if that may be wrong."""
-    needed = (
-        f"To see a change of {number(found['detect'])} in {found['metric']} with "
-        f"{percent(found['power'])} power, ask both agents the same {found['paired']} questions "
-        f"({2 * found['paired']} responses). With different questions, each agent needs "
-        f"{found['unpaired']}."
-    )
-    lines = [needed]
-    if found["assumed_correlation"] is not None:
-        lines.append(
-            "Assumed: the true scores of a question in two runs correlate with "
-            f"{found['assumed_correlation']}; results of two runs tell."
-        )
-    if missing := sum(found["missing"]):
-        lines.append(f"{plural(missing, 'result')} without a value did not count.")
-    if not found["has_verdict"]:
-        lines.append(
-            f"compare gives {found['metric']} no verdict unless `primary` in a configuration "
-            "names it."
-        )
-    return "\n".join(folded(lines))
-
-
-class MaxDrop(NamedTuple):
-    """A gate: the mean of a metric may get worse by at most `most`."""
-
-    metric: str
-    most: float
-
-
-def parse_max_drop(text: str) -> MaxDrop:
-    """Parse ``METRIC=X``; another form, or more than the metric can change, is a `ValueError`."""
-    metric, _, value = text.rpartition("=")
-    most = to_float(value)
-    if not metric.strip() or not 0 <= most < math.inf:
-        raise ValueError(
-            f"{text!r}: expected METRIC=X, with X not negative, such as steps_score=0.02"
-        )
-    if {*":[]"} & {*metric}:
-        raise ValueError(
-            f"{text!r}: expected a metric without a template or tag, since all results count"
-        )
-    low, high = range_of(metric := metric.strip())
-    check_bound(f"a change of {metric}", most, (0, high - low))
-    return MaxDrop(metric, most)
-
-
-def margins_of(given: Given) -> dict[str, float]:
-    """The margins by metric."""
-    margins = dict(given.non_inferior)
-    if len(margins) < len(given.non_inferior):
-        raise UsageError("--non-inferior: a metric is given twice; expected one margin for each")
-    return margins
-
-
-def check_regressions(
-    given: Given, comparison: RunningComparison, snapshot: Mapping[str, Any]
-) -> list[CheckedGate]:
-    """Check the gates on the comparison with a baseline."""
-    gates = [_check_drop(gate, comparison, snapshot["overall"]) for gate in given.max_drop]
-    margins = snapshot.get("non_inferior", {})
-    gates += [
-        _check_margin(metric, row, comparison.drop(metric)) for metric, row in margins.items()
-    ]
-    if given.max_regressions is not None:
-        gates.append(_check_count(given.max_regressions, comparison, snapshot))
-    if given.fail_on_regression:
-        name, reasons = "--fail-on-regression", regressions(snapshot)
-        gates += [CheckedGate(name, False, reason) for reason in reasons]
-        gates += [CheckedGate(name, True, "no significant regression")] * (not reasons)
-    if given.allow_missing or not (lacking := missing(snapshot)):
-        return gates
-    return [
-        gate._replace(holds=False, explanation=f"{lacking}; {gate.explanation}")
-        if gate.holds
-        else gate
-        for gate in gates
-    ]
-
-
-def _check_drop(gate: MaxDrop, comparison: RunningComparison, known: Iterable[str]) -> CheckedGate:
-    """Check a gate; `known` are the metrics on both sides."""
-    name = f"--max-drop {gate.metric}={number(gate.most)}"
-    drop = comparison.drop(gate.metric)
-    if (means := drop.means) is None:
-        check_known("--max-drop", None, gate.metric, (), comparison.metrics)
-        others = ", ".join(known) or "none"
-        told = f"{gate.metric}: no question has it on both sides; metrics on both sides: {others}"
-        return CheckedGate(name, False, told)
-    told = f"{gate.metric} {change_of(means)}: may get worse by at most {number(gate.most)}"
-    told += _errors(gate.metric, drop)
-    worse = means["difference"] if drop.lower_is_better else -means["difference"]
-    lacking = drop.lacking(gate.metric)
-    return CheckedGate(name, worse <= gate.most + 1e-12 and not lacking, lacking + told)
-
-
-def _check_margin(metric: str, row: Mapping[str, Any], drop: Drop) -> CheckedGate:
-    """Return whether a metric is shown to be worse by less than its margin.
-
-    Args:
-        metric: name of the metric.
-        row: its row of `non_inferior` in a snapshot.
-        drop: how it changed.
-    """
-    margin = number(row["margin"])
-    is_shown = row["verdict"] == NON_INFERIOR
-    explanation = metric
-    if "difference" in row:
-        explanation += f" {change_of(row)}"
-    if "interval" in row:
-        explanation += f", {percent(row['level'])} interval {ends(row['interval'])}"
-    if "interval_note" in row:
-        explanation += f" ({row['interval_note']})"
-    explanation += f": {'not' if is_shown else 'may be'} worse by more than {margin}"
-    if "reason" in row:
-        explanation += f"; {row['reason']}"
-    explanation += _errors(metric, drop)
-    return CheckedGate(f"--non-inferior {metric}={margin}", is_shown, explanation)
-
-
-def _errors(metric: str, drop: Drop) -> str:
-    """How many errors a drop counts or leaves out."""
-    if metric == ERROR_RATE or not any(drop.errors):
-        return ""
-    told = f"; errors {'count as 0' if drop.fills else 'are left out'}, "
-    return told + "{} in the baseline and {} in the candidate".format(*drop.errors)
-
-
-def _check_count(
-    most: int, comparison: RunningComparison, snapshot: Mapping[str, Any]
-) -> CheckedGate:
-    told = f"{plural(count := len(snapshot['regressions']), 'regression')}, at most {most} allowed"
-    if not (decided := LEAST_RIGHT_VALUES.keys() & snapshot["overall"].keys()):
-        told = (
-            f"no question has any of these on both sides: {', '.join(LEAST_RIGHT_VALUES)}; {told}"
-        )
-    lacking = "".join(comparison.drop(metric).lacking(metric) for metric in LEAST_RIGHT_VALUES)
-    return CheckedGate(
-        "--max-regressions", count <= most and bool(decided) and not lacking, lacking + told
-    )

@@ -10,7 +10,6 @@ from math import inf
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.cli.command_table import refuse
-from graphrag_eval_async.cli.commands.compare import check_regressions, margins_of
 from graphrag_eval_async.cli.files import (
     check_distinct,
     files_of_results,
@@ -26,6 +25,8 @@ from graphrag_eval_async.cli.gates import (
     needs_reference,
 )
 from graphrag_eval_async.cli.reading import primary_of, read_to_end, results_of_questions
+from graphrag_eval_async.cli.regression_gates import check_regressions, margins_of
+from graphrag_eval_async.cli.repeats import RepeatedQuestions
 from graphrag_eval_async.cli.run_summary import end, list_rejects, listed_rejects, page_stream
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.reference import load_reference
@@ -39,10 +40,10 @@ from graphrag_eval_async.reports.html_report import ReportResults, html_report
 from graphrag_eval_async.reports.markdown import render_markdown
 from graphrag_eval_async.reports.summary import NO_RESPONSE, Reading, Summary
 from graphrag_eval_async.sources.reading import expand
-from graphrag_eval_async.text import did_you_mean, tell
+from graphrag_eval_async.text import did_you_mean, one_line, tell
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from graphrag_eval_async.cli.command_table import Given
     from graphrag_eval_async.cli.exits import Ending, Exit, Interrupts
@@ -70,14 +71,23 @@ def run(given: Given, interrupts: Interrupts) -> Exit:
     )
     collected = None if given.output is None else ReportResults()  # It needs the extra `web`.
 
-    def add(result: dict[str, Any]) -> None:
+    repeated = RepeatedQuestions()
+
+    def add(path: str, result: dict[str, Any]) -> None:
         reading.add(result)
+        repeated.add(path, result)
         if collected is not None:
             collected.add(result)
 
-    baseline = [] if given.baseline is None else [(given.baseline, reading.add_baseline)]
-    rejects, ending = read_to_end(given, [*baseline, *((path, add) for path in files)], interrupts)
+    sources: list[tuple[str, Callable[[dict[str, Any]], object]]] = []
+    if given.baseline is not None:
+        sources.append((given.baseline, reading.add_baseline))
+    sources += [(path, partial(add, path)) for path in files]
+    rejects, ending = read_to_end(given, sources, interrupts)
     list_rejects(given, rejects)
+    if not given.repeats:
+        for warning in repeated.warnings():
+            tell(sys.stderr, one_line(warning))
     failures: list[str] = []
     if ending.is_complete:
         summary = _summary(given, reading, rejects, reference)

@@ -1,0 +1,104 @@
+"""Tells whether files of results are of one system, or of several that should be compared."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from graphrag_eval_async.catalogue.metrics import is_score
+from graphrag_eval_async.records.results import observe
+from graphrag_eval_async.text import name_cell, plural
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+MAX_SAMPLES = 200_000
+"""How many samples of questions are remembered, about 30 MB; later ones are not looked at.
+
+The questions of a set come again in each system's file, so the first ones are enough.
+"""
+
+LISTED_PATHS = 5
+"""How many files a warning names."""
+
+STEP_KEYS = ("name", "args", "output", "error")
+"""The keys of a step that say what the agent did."""
+
+
+class RepeatedQuestions:
+    """Counts the questions that files answer in another way than files before them.
+
+    Such files are of different systems, or repeats of one. Samples with different numbers are
+    repeats, and files of different questions are parts of one run: neither counts.
+    """
+
+    def __init__(self) -> None:
+        # By question and number of the sample, the first file with it, and a hash of its answer.
+        self._first_answers: dict[tuple[str, int], tuple[str, int]] = {}
+        # By file, how many of its samples have another answer in a file before it.
+        self._other_answers: Counter[str] = Counter()
+        self._paths: dict[str, None] = {}
+
+    def add(self, path: str, result: Mapping[str, Any]) -> None:
+        """Add a result of the file `path`."""
+        question_id = result.get("question_id")
+        if not isinstance(question_id, str) or "pending" in result:
+            return
+        self._paths[path] = None
+        sample = result.get("sample")
+        # A result without a number counts as the first sample.
+        key = (question_id, sample if type(sample) is int else 1)
+        first_answer = self._first_answers.get(key)
+        if first_answer is None:
+            if len(self._first_answers) < MAX_SAMPLES:
+                self._first_answers[key] = (path, hash_answer(result))
+            return
+        first_path, hash_of_first = first_answer
+        if path != first_path and hash_answer(result) != hash_of_first:
+            self._other_answers[path] += 1
+
+    def warnings(self) -> list[str]:
+        """Return a warning if the files seem to be of different systems; [] if they do not."""
+        if not self._other_answers:
+            return []
+        [(path, count)] = self._other_answers.most_common(1)
+        names = " ".join(map(name_cell, [*self._paths][:LISTED_PATHS]))
+        if len(self._paths) > LISTED_PATHS:
+            names += " ..."
+        return [
+            (
+                f"warning: {plural(count, 'result')} of {name_cell(path)} and of a file before it "
+                "answer the same question differently. Systems are merged here as if they were "
+                f"one; to compare them, run: compare {names}. If these are repeats of one system, "
+                "add --repeats"
+            )
+        ]
+
+
+def hash_answer(result: Mapping[str, Any]) -> int:
+    """Return a hash of what the agent answered and did.
+
+    Ids, times and scores do not count: they differ between two evaluations of the same response.
+    If a result has neither an answer nor steps, as from another program, its scores count.
+    """
+    answer = result.get("actual_answer")
+    steps = result.get("actual_steps")
+    error = result.get("error")
+    if answer is None and not steps and error is None:
+        return _hash([value for value in observe(result).values if is_score(value[0])])
+    if isinstance(steps, list):
+        steps = [
+            {key: step.get(key) for key in STEP_KEYS} if isinstance(step, dict) else step
+            for step in steps
+        ]
+    return _hash([answer, steps, error])
+
+
+def _hash(value: Any) -> int:
+    try:
+        return hash(orjson.dumps(value, option=orjson.OPT_SORT_KEYS))
+    except TypeError:
+        # orjson cannot encode some values, such as an int of 65 bits.
+        return hash(repr(value))
