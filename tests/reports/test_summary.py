@@ -282,7 +282,10 @@ def test_a_page_has_the_numbers_of_the_snapshot() -> None:
     for line in (
         "## \N{CROSS MARK} Evaluation: 1 of 2 gates failed\n",
         "5 results, 1 error, 2 rejected lines; 4 questions: 1 passed, 2 failed, 1 with an error.\n",
-        "**Compared with the baseline:** Undecided, may be due to chance: `error_rate` 0 -> 0.25, +0.25, `steps_score` 1 -> 0.5833, -0.417. 2 regr",
+        (
+            "**Compared with the baseline:** Undecided, may be due to chance: "
+            "`error_rate` 0 -> 0.25, +0.25, `steps_score` 1 -> 0.5833, -0.417. 2 regr"
+        ),
         "- \N{CROSS MARK} failed: `y failed`\n- \N{WHITE HEAVY CHECK MARK} held: `x held`\n",
         "| `error_rate` | 0.25 | 5 | 0 -> 0.25, +0.25 |",
         f"| `steps_score` | 0.583 {ends} | 4 of 5 | 1 -> 0.5833, -0.417 |",
