@@ -320,8 +320,12 @@ async def watched() -> list[Text]:
         async for result in stream:
             counting.add(result)
     collected = facts.collect() | FIXED
+    done = collected["progress"]["done"]
+    total = collected["progress"]["total"]
+    collected["progress"]["text"] = f"{done} of {total} questions, 0.1 results/s"
     courses = collected[COURSES]
     complete(collected)
+    collected["state"]["text"] = re.sub(r"\d\d:\d\d UTC", "14:33 UTC", collected["state"]["text"])
     return render(collected, courses, 80, 37)
 
 

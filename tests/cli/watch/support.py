@@ -132,7 +132,8 @@ def courses(facts: Mapping[str, Any], points: int = 16) -> Courses:
     groups = {None: facts["overall"], **facts["templates"]}
     courses = {name: course(group, points) for name, group in groups.items()}
     overall = courses.pop(None)
-    return Courses(overall, {str(name): each for name, each in courses.items()})
+    templates = {str(name): each for name, each in courses.items()}
+    return Courses(overall=overall, templates=templates, checkpoints=())
 
 
 def course(group: Mapping[str, Any], points: int) -> Course:
@@ -148,7 +149,7 @@ def course(group: Mapping[str, Any], points: int) -> Course:
             sums[name] += step * (recent if has_fallen else 1.0)
         count = place * step
         recorded.append(Point(count, {name: (count, sums[name]) for name in sums}, None, {}))
-    return Course(recorded, 0, [], {})
+    return Course(points=recorded, recent=0)
 
 
 def facts(

@@ -12,7 +12,6 @@ from rich.text import Text
 
 from graphrag_eval_async.catalogue.metrics import (
     ERROR_RATE,
-    RESOURCES,
     is_score,
     metric_position,
 )
@@ -48,7 +47,7 @@ BAR_CELLS = 10
 TREND_POINTS = 16
 """Maximum number of points of a trend on a narrow screen, and of a template's trend."""
 
-WIDE_TREND_POINTS = 40
+WIDE_TREND_POINTS = 24
 """Maximum number of points of a trend on a wide screen."""
 
 WIDE = 110
@@ -74,6 +73,9 @@ RESULT_SCORES = 3
 
 LEAST_CHANGE = 0.0005
 """Least change of a score that is shown: a smaller one is 0 in three digits."""
+
+LEAST_TWO_DIGITS = 0.025
+"""Half-width of an interval from which two digits are enough."""
 
 ERROR_RATE_HEADING = "error rate"
 
@@ -218,7 +220,7 @@ class MetricRow:
         recent: its mean over the window; empty if the window has all results, or none.
         change: how the recent mean differs from that of all results.
         mean: its mean over all results.
-        spread: the half-width of the mean's confidence interval; of a resource, a high quantile.
+        half_width: half of the width of the mean's confidence interval, about.
         share: the recent mean, or that of all, for a bar; None if the metric is not from 0 to 1.
         trend: the course of the recent mean, as bars.
     """
@@ -227,7 +229,7 @@ class MetricRow:
     recent: Text
     change: Text
     mean: Text
-    spread: str
+    half_width: str
     share: float | None
     trend: str
 
@@ -270,7 +272,7 @@ def _metric_row(
         recent=Text(_value(name, recent), "bold"),
         change=_change(facts["state"], None, name, recent=recent, mean=mean),
         mean=Text(_value(name, mean), "" if _has_window(facts) else "bold"),
-        spread=_spread(name, statistics),
+        half_width=_half_width(name, statistics),
         share=share,
         trend=trend,
     )
@@ -294,12 +296,14 @@ def _metric_columns(rows: Sequence[MetricRow], facts: Mapping[str, Any]) -> list
         ),
         Column(heading="change", cells=[row.change for row in rows], importance=4),
         Column(heading=total, cells=[row.mean for row in rows], importance=5),
-        Column(heading="", cells=[Text(row.spread) for row in rows], justify="left", importance=1),
+        Column(
+            heading="", cells=[Text(row.half_width) for row in rows], justify="left", importance=2
+        ),
         Column(
             heading="trend, 0 to 1",
             cells=[Text(row.trend, "cyan") for row in rows],
             justify="left",
-            importance=2,
+            importance=1,
         ),
     ]
     return [column for column in columns if any(column.cells)]
@@ -523,7 +527,8 @@ def _change(
         if (change["template"], change["metric"]) == (template, metric):
             arrow = "▼" if change["after"] < change["before"] else "▲"
             style = "bold red" if change["is_loss"] else "bold green"
-            return Text(f"{arrow} from {_value(metric, change['before'])}", style)
+            before = _value(metric, change["before"], digits=2)
+            return Text(f"{arrow} from {before}", style)
     if recent is None or mean is None or not _is_quality(metric):
         return Text()
     difference = recent - mean
@@ -534,27 +539,23 @@ def _change(
     return Text(f"{difference:+.3f}", "dim")
 
 
-def _spread(name: str, statistics: Mapping[str, Any]) -> str:
-    """Return how sure the mean of a score is, such as "±0.050"; of a resource, its 95th percentile.
+def _half_width(name: str, statistics: Mapping[str, Any]) -> str:
+    """Return how sure the mean of a score is, such as "±0.05".
 
-    It is the distance from the mean to the farther end of its confidence interval. If questions
-    repeat, the interval is about the mean of their first samples, which then stands before it.
+    It is the distance from the mean to the farther end of its confidence interval. It is empty if
+    there is no interval, or only one of another mean: that of first samples, if questions repeat.
     """
-    if name in RESOURCES and "quantiles" in statistics:
-        return f"p95 {number(statistics['quantiles']['p95'])}"
-    interval = statistics.get("confidence")
+    interval = interval_of_mean(statistics, "confidence")
     if interval is None or not _is_quality(name):
         return ""
     mean = mean_of_questions(statistics)
-    prefix = ""
-    if interval_of_mean(statistics, "confidence") is None:
-        mean = interval["mean"]
-        prefix = f"first samples {mean:.3f} "
-    return f"{prefix}±{max(interval['high'] - mean, mean - interval['low']):.3f}"
+    distance = max(interval["high"] - mean, mean - interval["low"])
+    digits = 2 if distance >= LEAST_TWO_DIGITS else 3
+    return f"±{distance:.{digits}f}"
 
 
-def _value(metric: str, value: float | None) -> str:
-    """Return a value of a metric as text; empty for None."""
+def _value(metric: str, value: float | None, *, digits: int = 3) -> str:
+    """Return a value of a metric as text, scores with so many digits; empty for None."""
     if value is None:
         return ""
     if metric == ERROR_RATE:
@@ -562,7 +563,7 @@ def _value(metric: str, value: float | None) -> str:
     if metric == COST:
         return dollars(value)
     if is_score(metric) and abs(value) <= 1:
-        return f"{value:.3f}"
+        return f"{value:.{digits}f}"
     return number(value)
 
 
