@@ -65,9 +65,9 @@ QUALITY = (
     Panel(
         "stat",
         12,
-        "Mean of all results",
+        "Mean over questions",
         "none",
-        {"{{metric}}": "sum by (metric) ([score|sum]) / sum by (metric) ([score|count])"},
+        {"{{metric}}": "avg by (metric) ([overall_mean])"},
     ),
     Panel("stat", 4, "Results", "short", {"results": "sum([results_total])"}),
     Panel(
@@ -75,7 +75,7 @@ QUALITY = (
         4,
         "Error rate",
         "percentunit",
-        {"errors": 'sum([results_total; status="error"]) / sum([results_total])'},
+        {"errors": "avg([error_rate])"},
     ),
     Panel(
         "stat",
@@ -87,11 +87,20 @@ QUALITY = (
     Panel(
         "timeseries",
         12,
-        "Mean of recent results",
+        "Mean over recent questions",
         "none",
-        {"{{template}} {{metric}}": "[window_mean]"},
+        {
+            "{{template}} {{metric}}": "[window_mean]",
+            "all {{metric}}": "avg by (metric) ([overall_window_mean])",
+        },
     ),
-    Panel("timeseries", 12, "Mean so far", "none", {"{{template}} {{metric}}": "[mean]"}),
+    Panel(
+        "timeseries",
+        12,
+        "Mean over questions so far",
+        "none",
+        {"{{template}} {{metric}}": "[mean]"},
+    ),
     Panel(
         "table",
         12,

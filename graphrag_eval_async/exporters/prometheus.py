@@ -38,7 +38,8 @@ if TYPE_CHECKING:
 
     State: TypeAlias = tuple[dict[str, Samples], dict[str, Histograms]]
 
-SCRAPE_SECONDS = 5.0  # How long a scrape in another thread waits for the event loop.
+SCRAPE_SECONDS = 5.0
+"""Seconds that a scrape in another thread waits for the event loop."""
 
 
 class PrometheusCollector:
@@ -88,15 +89,16 @@ class PrometheusCollector:
                 "PrometheusCollector: no event loop is running; make it in the coroutine that "
                 "iterates over the stream"
             ) from None
-        self._stream, self._recent, self._source, self._alerts = (
-            stream,
-            recent,
-            source,
-            alerts or dict,
-        )
+        self._stream = stream
+        self._recent = recent
+        self._source = source
+        self._alerts = alerts or dict
         self._about = (version(), reference, judge_model)
-        self._labels: dict[str, str] = {}  # of the templates that have one
-        self._results, self._last_result = 0, single(None)
+        # The label values of the templates that have one.
+        self._labels: dict[str, str] = {}
+        # The number of results at the last scrape, and the time of the latest, as a sample.
+        self._results = 0
+        self._last_result = single(None)
 
     def describe(self) -> list[Metric]:
         """Return the metrics without values; for `prometheus_client`."""
@@ -131,16 +133,19 @@ class PrometheusCollector:
         return self._read()
 
     def _read(self) -> State:
-        """The state at this moment, which does not change any more."""
-        stream, aggregates, recent = self._stream, self._stream.aggregates, self._recent
-        overall, dropped = aggregates.overall(), self._choose_labels()
-        groups = self._by_label(aggregates, overall, dropped)
-        windowed = {} if recent is None else self._by_label(recent, recent.overall(), dropped)
-        # Results of an earlier run are not new.
-        restored = 0 if stream.journal is None else stream.journal.restored
-        if (results := counts_of(overall)[0] - restored) > self._results:
-            self._results, self._last_result = results, single(time())
-        samples = samples_of(stream, overall, groups, windowed, self._about)
+        """Return the values at this moment."""
+        aggregates = self._stream.aggregates
+        overall = aggregates.overall()
+        unlabelled = self._choose_labels()
+        groups = self._by_label(aggregates, overall, unlabelled)
+        recent: dict[str, Any] | None = None
+        recent_groups: Groups = {}
+        if self._recent is not None:
+            recent = self._recent.overall()
+            recent_groups = self._by_label(self._recent, recent, unlabelled)
+        self._note_new_results(overall)
+
+        samples = samples_of(self._stream, overall, groups, recent, recent_groups, self._about)
         samples["last_result_timestamp_seconds"] = self._last_result
         samples["alert_active"] = [
             ((alert,), int(is_on)) for alert, is_on in self._alerts().items()
@@ -152,6 +157,18 @@ class PrometheusCollector:
                 "source_lag_seconds": single(lag.seconds),
             }
         return samples, histograms_of(aggregates, overall)
+
+    def _note_new_results(self, overall: Mapping[str, Any]) -> None:
+        """Set the time of the last result to now, if there are more results than before.
+
+        Results of an earlier run are not new.
+        """
+        journal = self._stream.journal
+        restored = 0 if journal is None else journal.restored
+        results = counts_of(overall)[0] - restored
+        if results > self._results:
+            self._results = results
+            self._last_result = single(time())
 
     def _choose_labels(self) -> int:
         """Give templates labels of their own, while there are any; return how many have none.
@@ -169,15 +186,24 @@ class PrometheusCollector:
         return len(templates) - len(self._labels)
 
     def _by_label(
-        self, aggregates: RunningAggregates, overall: Mapping[str, Any], dropped: int
+        self, aggregates: RunningAggregates, overall: Mapping[str, Any], unlabelled: int
     ) -> Groups:
-        """Return templates by their labels, and the rest of all results."""
-        shown = aggregates.per_template(self._labels)
-        rest = {OTHER: rest_of(overall, shown.values())} if dropped else {}
-        return {self._labels[template]: group for template, group in shown.items()} | rest
+        """Return the aggregates of templates, by label value.
+
+        Args:
+            aggregates: the aggregates of all results, or of those in the window.
+            overall: what they have of all templates.
+            unlabelled: number of templates without a label value; they count together.
+        """
+        groups = {}
+        for template, group in aggregates.per_template(self._labels).items():
+            groups[self._labels[template]] = group
+        if unlabelled:
+            groups[OTHER] = rest_of(overall, [*groups.values()])
+        return groups
 
 
-TEXT = ("Content-Type", "text/plain; charset=utf-8")
+TEXT_HEADER = ("Content-Type", "text/plain; charset=utf-8")
 
 
 class MetricsServer:
@@ -226,12 +252,12 @@ def _answering(app: Callable[..., Any], check: HostCheck) -> Callable[..., Any]:
 
     def answer(environ: Any, start_response: Callable[..., Any]) -> Any:
         if check.refuses(environ.get("HTTP_HOST", ""), environ.get("HTTP_ORIGIN")):
-            start_response("403 Forbidden", [TEXT])
+            start_response("403 Forbidden", [TEXT_HEADER])
             return [REFUSAL.encode()]
         try:
             return app(environ, start_response)
         except Exception as error:  # noqa: BLE001  (Would be a traceback on stderr, amid the view.)
-            start_response("503 Service Unavailable", [TEXT])
+            start_response("503 Service Unavailable", [TEXT_HEADER])
             return [f"metrics cannot be read: {type(error).__name__}\n".encode()]
 
     return answer

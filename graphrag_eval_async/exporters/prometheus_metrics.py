@@ -8,10 +8,10 @@ from collections import Counter
 from math import fsum, inf
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, get_args
 
-from graphrag_eval_async.catalogue.metrics import is_score
+from graphrag_eval_async.catalogue.metrics import ERROR_RATE, is_score
 from graphrag_eval_async.errors import FAILURES
 from graphrag_eval_async.records.line import Reason
-from graphrag_eval_async.records.snapshots import means_of
+from graphrag_eval_async.records.snapshots import mean_of_questions, means_of
 from graphrag_eval_async.steps.failure import CLASSES, NO_FAILURE, failure_counts
 from graphrag_eval_async.text import escape
 
@@ -34,53 +34,154 @@ class ExportedMetric(NamedTuple):
 
 
 PREFIX = "graphrag_eval_"
-# The label value of all templates beyond `MAX_TEMPLATES`, and of names outside a closed set.
+
+MAX_TEMPLATES = 50
+"""Number of templates that have a label value of their own."""
+
 OTHER = "other"
-# The value of a label that has none: Prometheus takes an empty value for no label at all.
+"""The label value of all templates beyond `MAX_TEMPLATES`, and of names outside a closed set."""
+
 ABSENT = "none"
-MAX_TEMPLATES = 50  # How many templates have metrics of their own.
+"""The value of a label that has none: Prometheus takes an empty value for no label at all."""
 
 LABEL_CHARACTERS = 200
+"""Maximum length of a label value."""
 
-
-_HISTOGRAMS = {"score", "response_seconds"}
-_TABLE = """\
-results_total | template status | Results, by status: success or error.
-rejects_total | reason | Rejects, by reason.
-failures_total | failure | Wrong responses, by reason.
-mean | template metric | Mean of all values so far: over results, not over questions.
-window_mean | template metric | Mean over the values, not the questions, in the window of recent \
-results.
-score | metric | Values of metrics, except tokens, seconds and costs.
-response_seconds | | Seconds the agent took to respond.
-judge_calls_total | outcome | Metrics that were judged, by outcome: ok, no_value (there was none), \
-skipped (an input was missing), or how they failed.
-judge_retries_total | kind | Requests to judges that failed and were retried, by kind.
-judge_tokens_total | kind | Tokens of judges: input (not from the server's cache), cached_input, \
-output, embedding.
-judge_cost_usd_total | | Cost of judging in US dollars, including restored results; absent if a \
-price is unknown.
-judge_in_flight | | Requests to judges in flight.
-in_flight | | Responses that were read and have no result yet.
-source_lag_bytes | | Bytes in the logs that are not evaluated yet.
-source_lag_seconds | | Seconds since the log was last fully evaluated.
-alert_active | alert | Whether an alert is active: 0 or 1.
-last_result_timestamp_seconds | | Unix time of the scrape that first saw the latest result; \
-absent before the first result.
-info | version reference judge_model | 1, with facts about the run as labels.
-"""
-
-
-def _exported(line: str) -> ExportedMetric:
-    """The metric of a line: its name, its labels and its description."""
-    name, labels, text = map(str.strip, line.split("|"))
-    kind: Literal["counter", "gauge"] = "counter" if name.endswith("_total") else "gauge"
-    return ExportedMetric(
-        name, "histogram" if name in _HISTOGRAMS else kind, tuple(labels.split()), text
-    )
-
-
-METRICS = tuple(map(_exported, _TABLE.splitlines()))
+METRICS = (
+    ExportedMetric(
+        name="results_total",
+        kind="counter",
+        labels=("template", "status"),
+        help="Results, by status: success or error.",
+    ),
+    ExportedMetric(
+        name="rejects_total", kind="counter", labels=("reason",), help="Rejects, by reason."
+    ),
+    ExportedMetric(
+        name="failures_total",
+        kind="counter",
+        labels=("failure",),
+        help="Wrong responses, by reason.",
+    ),
+    ExportedMetric(
+        name="overall_mean",
+        kind="gauge",
+        labels=("metric",),
+        help="Mean over all questions, each the mean of its values so far; of scores only.",
+    ),
+    ExportedMetric(
+        name="overall_window_mean",
+        kind="gauge",
+        labels=("metric",),
+        help="Mean over all questions in the window of recent results; of scores only.",
+    ),
+    ExportedMetric(
+        name="error_rate",
+        kind="gauge",
+        labels=(),
+        help="Share of responses that are errors: the mean over questions.",
+    ),
+    ExportedMetric(
+        name="mean",
+        kind="gauge",
+        labels=("template", "metric"),
+        help="Mean over the questions of a template, each the mean of its values so far.",
+    ),
+    ExportedMetric(
+        name="window_mean",
+        kind="gauge",
+        labels=("template", "metric"),
+        help="Mean over the questions of a template in the window of recent results.",
+    ),
+    ExportedMetric(
+        name="score",
+        kind="histogram",
+        labels=("metric",),
+        help="Values of metrics, except tokens, seconds and costs: one for each result.",
+    ),
+    ExportedMetric(
+        name="response_seconds",
+        kind="histogram",
+        labels=(),
+        help="Seconds the agent took to respond.",
+    ),
+    ExportedMetric(
+        name="judge_calls_total",
+        kind="counter",
+        labels=("outcome",),
+        help=(
+            "Metrics that were judged, by outcome: ok, no_value (there was none), skipped (an "
+            "input was missing), or how they failed."
+        ),
+    ),
+    ExportedMetric(
+        name="judge_retries_total",
+        kind="counter",
+        labels=("kind",),
+        help="Requests to judges that failed and were retried, by kind.",
+    ),
+    ExportedMetric(
+        name="judge_tokens_total",
+        kind="counter",
+        labels=("kind",),
+        help=(
+            "Tokens of judges: input (not from the server's cache), cached_input, output, "
+            "embedding."
+        ),
+    ),
+    ExportedMetric(
+        name="judge_cost_usd_total",
+        kind="counter",
+        labels=(),
+        help=(
+            "Cost of judging in US dollars, including restored results; absent if a price is "
+            "unknown."
+        ),
+    ),
+    ExportedMetric(
+        name="judge_in_flight", kind="gauge", labels=(), help="Requests to judges in flight."
+    ),
+    ExportedMetric(
+        name="in_flight",
+        kind="gauge",
+        labels=(),
+        help="Responses that were read and have no result yet.",
+    ),
+    ExportedMetric(
+        name="source_lag_bytes",
+        kind="gauge",
+        labels=(),
+        help="Bytes in the logs that are not evaluated yet.",
+    ),
+    ExportedMetric(
+        name="source_lag_seconds",
+        kind="gauge",
+        labels=(),
+        help="Seconds since the log was last fully evaluated.",
+    ),
+    ExportedMetric(
+        name="alert_active",
+        kind="gauge",
+        labels=("alert",),
+        help="Whether an alert is active: 0 or 1.",
+    ),
+    ExportedMetric(
+        name="last_result_timestamp_seconds",
+        kind="gauge",
+        labels=(),
+        help=(
+            "Unix time of the scrape that first saw the latest result; absent before the first "
+            "result."
+        ),
+    ),
+    ExportedMetric(
+        name="info",
+        kind="gauge",
+        labels=("version", "reference", "judge_model"),
+        help="1, with facts about the run as labels.",
+    ),
+)
+"""All metrics that are exported."""
 
 SCORE_BUCKETS = tuple(tenth / 10 for tenth in range(11))
 RESPONSE_BUCKETS = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0)
@@ -100,22 +201,31 @@ def label_of(text: str) -> str:
     return escape(text)[:LABEL_CHARACTERS] or ABSENT
 
 
-def _means(groups: Groups) -> Samples:
-    """The mean of each metric in each group."""
+def _means_by_template(groups: Groups) -> Samples:
+    """Return the mean over questions of each metric in each group."""
+    samples: Samples = []
+    for label, group in groups.items():
+        for metric, stats in means_of(group).items():
+            samples.append(((label, metric), mean_of_questions(stats)))
+    return samples
+
+
+def _overall_means(overall: Mapping[str, Any]) -> Samples:
+    """Return the mean over all questions of each score."""
     return [
-        ((label, metric), stats["mean"])
-        for label, group in groups.items()
-        for metric, stats in means_of(group).items()
+        ((metric,), mean_of_questions(stats))
+        for metric, stats in means_of(overall).items()
+        if is_score(metric)
     ]
-
-
-def _values(stats: Mapping[str, Any]) -> int:
-    return int(stats["coverage"]["values"])
 
 
 def rest_of(overall: Mapping[str, Any], groups: Collection[Mapping[str, Any]]) -> dict[str, Any]:
     """Return the aggregates of all templates but those in `groups`, without a look at each of
     them.
+
+    Args:
+        overall: the aggregates of all templates.
+        groups: the aggregates of some of them.
     """
     rest: dict[str, Any] = {
         key: overall[key] - sum(group[key] for group in groups)
@@ -123,13 +233,25 @@ def rest_of(overall: Mapping[str, Any], groups: Collection[Mapping[str, Any]]) -
     }
     for metric, stats in means_of(overall).items():
         parts = [group[metric] for group in groups if "mean" in group.get(metric, ())]
-        if count := _values(stats) - sum(map(_values, parts)):
-            sums = [
-                stats["mean"] * _values(stats),
-                *(-part["mean"] * _values(part) for part in parts),
-            ]
-            rest[metric] = {"mean": fsum(sums) / count, "coverage": {"values": count}}
+        # The number of questions is known unless some results do not name theirs.
+        knows_questions = all("questions" in part for part in (stats, *parts))
+        count_of = _questions if knows_questions else _values
+        count = count_of(stats) - sum(map(count_of, parts))
+        if count > 0:
+            sums = [-mean_of_questions(part) * count_of(part) for part in parts]
+            total = fsum([mean_of_questions(stats) * count_of(stats), *sums])
+            rest[metric] = {"mean": total / count}
     return rest
+
+
+def _questions(stats: Mapping[str, Any]) -> int:
+    """Return the number of questions that have a value of a metric."""
+    return int(stats["questions"])
+
+
+def _values(stats: Mapping[str, Any]) -> int:
+    """Return the number of values of a metric."""
+    return int(stats["coverage"]["values"])
 
 
 def families(
@@ -160,10 +282,20 @@ def samples_of(
     stream: EvaluationStream,
     overall: Mapping[str, Any],
     groups: Groups,
-    recent: Groups,
+    recent: Mapping[str, Any] | None,
+    recent_groups: Groups,
     about: Sequence[str | None],
 ) -> dict[str, Samples]:
-    """The values of all metrics that a stream and its aggregates have at this moment."""
+    """Return the values of the metrics, except for those that need more than a stream.
+
+    Args:
+        stream: the stream.
+        overall: the aggregates of all its results, with details.
+        groups: those of templates, by label.
+        recent: the aggregates of the results in the window; None without a window.
+        recent_groups: those of templates, by label.
+        about: the labels of `info`; None for those that are not known.
+    """
     usage = stream.usage.as_dict()
     return {
         "results_total": [
@@ -177,8 +309,11 @@ def samples_of(
         "failures_total": _closed(
             failure_counts(overall), (name for name in CLASSES if name != NO_FAILURE)
         ),
-        "mean": _means(groups),
-        "window_mean": _means(recent),
+        "overall_mean": _overall_means(overall),
+        "overall_window_mean": [] if recent is None else _overall_means(recent),
+        "error_rate": single(overall.get(ERROR_RATE)),
+        "mean": _means_by_template(groups),
+        "window_mean": _means_by_template(recent_groups),
         "info": [(tuple(each or ABSENT for each in about), 1)],
         "judge_calls_total": _closed(usage["outcomes"], ("ok", "no_value", "skipped", *FAILURES)),
         "judge_retries_total": _closed(usage["retries"], FAILURES),

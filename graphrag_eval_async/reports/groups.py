@@ -1,4 +1,8 @@
-"""The state of a template, a tag or all results, made of their aggregates."""
+"""The facts of a template, a tag or all results, made of their aggregates.
+
+Pages, terminals and JSON show these facts. In them, a `mean` is over questions, each the mean of
+its results, and so is the mean of a `window`. Only `mean_of_results` counts each result once.
+"""
 
 from __future__ import annotations
 
@@ -14,51 +18,83 @@ if TYPE_CHECKING:
 
     from graphrag_eval_async.aggregates.histogram import Weights
 
+EMPTY_GROUP: Mapping[str, Any] = {"number_of_error_samples": 0, "number_of_success_samples": 0}
+"""The aggregates of no results."""
+
+
+def group_facts(
+    aggregates: Mapping[str, Any], recent: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """Return the facts of a group of results, such as those of a template.
+
+    Args:
+        aggregates: the aggregates of the group.
+        recent: the aggregates of its results in the window; None if it has none there.
+    """
+    if recent is None:
+        recent = EMPTY_GROUP
+    results, errors = counts_of(aggregates)
+    recent_results, recent_errors = counts_of(recent)
+    metrics = {}
+    for metric, stats in means_of(aggregates).items():
+        recent_stats = recent.get(metric)
+        metrics[metric] = {
+            "mean": mean_of_questions(stats),
+            "mean_of_results": stats["mean"],
+            "window": None if recent_stats is None else mean_of_questions(recent_stats),
+        }
+    facts: dict[str, Any] = {
+        "samples": {"total": results, "window": recent_results},
+        "errors": {"total": errors, "window": recent_errors},
+        "error_rate": {
+            "mean": aggregates.get(ERROR_RATE),
+            "mean_of_results": errors / results if results else None,
+            "window": recent.get(ERROR_RATE),
+        },
+        "metrics": metrics,
+    }
+    cost = _cost_of_result(aggregates)
+    if cost is not None:
+        facts["cost"] = {"mean": cost, "window": _cost_of_result(recent)}
+    return facts
+
 
 def add_detail(
     group: dict[str, Any], detail: Mapping[str, Any]
 ) -> list[tuple[dict[str, Any], Weights]]:
-    """Add what is known at once to a group, and return what `complete` takes."""
-    metrics = group["metrics"]
-    for metric, shown in metrics.items():
-        own = detail[metric]
-        shown |= {key: own[key] for key in ("quantiles", "bounds", "variance") if key in own}
-    stats = {
-        name: each for name, each in detail.items() if isinstance(each, dict) and "coverage" in each
+    """Add to the facts of a group what only detailed aggregates have.
+
+    Args:
+        group: the facts of the group, which are changed.
+        detail: its detailed aggregates.
+
+    Returns:
+        the facts of metrics that still lack their confidence sequences, each with the histogram
+        from which these are computed.
+    """
+    covered = {
+        name: stats
+        for name, stats in detail.items()
+        if isinstance(stats, dict) and "coverage" in stats
     }
-    group["coverage"] = {metric: each["coverage"] for metric, each in stats.items()}
+    for metric, metric_facts in group["metrics"].items():
+        for key in ("quantiles", "bounds", "variance"):
+            if key in detail[metric]:
+                metric_facts[key] = detail[metric][key]
+    group["coverage"] = {metric: stats["coverage"] for metric, stats in covered.items()}
     group[REASON] = detail.get(REASON, {})
     group["repeats"] = detail.get("repeats")
+
+    # How many questions there are, and how many of them each mean is over.
     group["number_of_questions"] = detail.get("number_of_questions")
     group["scored_questions"] = {
-        metric: each["questions"] for metric, each in stats.items() if "questions" in each
+        metric: stats["questions"] for metric, stats in covered.items() if "questions" in stats
     }
     return [
-        (metrics[metric], each["weights"]) for metric, each in stats.items() if each.get("weights")
+        (group["metrics"][metric], stats["weights"])
+        for metric, stats in covered.items()
+        if stats.get("weights")
     ]
-
-
-def group_facts(
-    total: Mapping[str, Any], recent: Mapping[str, Any] | None = None
-) -> dict[str, Any]:
-    """The state of one template, or of all results, from its aggregates and those of the window."""
-    recent = recent or {"number_of_error_samples": 0, "number_of_success_samples": 0}
-    (samples, errors), (recent_samples, recent_errors) = counts_of(total), counts_of(recent)
-    facts: dict[str, Any] = {
-        "samples": {"total": samples, "window": recent_samples},
-        "errors": {"total": errors, "window": recent_errors},
-        "error_rate": {
-            "mean": errors / samples if samples else None,
-            "mean_of_questions": total.get(ERROR_RATE),
-            "window": recent.get(ERROR_RATE),
-        },
-        "metrics": {
-            metric: _means(stats, recent.get(metric)) for metric, stats in means_of(total).items()
-        },
-    }
-    if (cost := _cost(total)) is not None:
-        facts["cost"] = {"mean": cost, "window": _cost(recent)}
-    return facts
 
 
 def main_scores(overall: Mapping[str, Any]) -> list[str]:
@@ -72,14 +108,10 @@ def main_scores(overall: Mapping[str, Any]) -> list[str]:
     return ranking or scores[:1]
 
 
-def _means(total: Mapping[str, Any], recent: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The mean over all values, that over questions, and that over the questions in the window."""
-    window = None if recent is None else mean_of_questions(recent)
-    return {"mean": total["mean"], "mean_of_questions": mean_of_questions(total), "window": window}
-
-
-def _cost(group: Mapping[str, Any]) -> float | None:
-    """The cost of judging in US dollars per successful result; None if no cost is known."""
-    sums = [stats["sum"] for metric, stats in group.items() if is_counted_cost(metric)]
-    results = group["number_of_success_samples"]
-    return fsum(sums) / results if sums and results else None
+def _cost_of_result(aggregates: Mapping[str, Any]) -> float | None:
+    """Return the cost of judging in US dollars per successful result; None if nobody knows."""
+    sums = [stats["sum"] for metric, stats in aggregates.items() if is_counted_cost(metric)]
+    results: int = aggregates["number_of_success_samples"]
+    if not sums or not results:
+        return None
+    return fsum(sums) / results

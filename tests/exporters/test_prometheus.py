@@ -31,6 +31,7 @@ from graphrag_eval_async.exporters.prometheus_metrics import (
     RESPONSE_BUCKETS,
     SCORE_BUCKETS,
 )
+from graphrag_eval_async.records.snapshots import mean_of_questions
 from tests.cli.support import REFERENCE, failed, response, run
 from tests.monitor.test_dashboard import fetch
 from tests.support.deadlines import WAIT_SECONDS, until
@@ -110,17 +111,26 @@ def check_groups(found: Values, snapshot: dict[str, Any], recent: dict[str, Any]
         for metric, stats in group.items():
             if isinstance(stats, dict) and "mean" in stats:
                 labels = {"template": template, "metric": metric}
-                assert get(found, "mean", **labels) == stats["mean"]
-                shown = recent["per_template"].get(template, {}).get(metric, {}).get("mean")
-                assert get(found, "window_mean", **labels) == shown
+                assert get(found, "mean", **labels) == mean_of_questions(stats)
+                shown = recent["per_template"].get(template, {}).get(metric)
+                expected = None if shown is None else mean_of_questions(shown)
+                assert get(found, "window_mean", **labels) == expected
 
 
 async def test_metrics_are_those_of_the_snapshot_and_of_the_results() -> None:
     stream, collector, recent, results = await judged(200)
     found = scrape(collector)
     snapshot = stream.aggregates.snapshot(detail=True)
-    check_groups(found, snapshot, recent.snapshot())
+    windowed = recent.snapshot()
+    check_groups(found, snapshot, windowed)
     micro = snapshot["micro"]
+    score = micro["steps_score"]
+    assert score["mean_of_questions"] != score["mean"], "so that the right one is told apart"
+    assert get(found, "overall_mean", metric="steps_score") == score["mean_of_questions"]
+    recent_score = windowed["micro"]["steps_score"]["mean_of_questions"]
+    assert get(found, "overall_window_mean", metric="steps_score") == recent_score
+    assert get(found, "overall_mean", metric="elapsed_sec") is None
+    assert get(found, "error_rate") == micro["error_rate"]
     seconds = [result["elapsed_sec"] for result in results if result["status"] == "success"]
     for end in RESPONSE_BUCKETS:
         assert get(found, "response_seconds_bucket", le=str(end)) == sum(
@@ -248,6 +258,19 @@ async def test_templates_beyond_a_limit_count_together() -> None:
     assert get(found, "results_total", template="other", status="success") == 30
     expected = sum(map(names.index, others)) / 30
     assert get(found, "mean", template="other", metric="elapsed_sec") == pytest.approx(expected)
+
+
+async def test_the_mean_of_the_other_templates_is_over_their_questions() -> None:
+    stream = evaluate_stream(None, [])
+    for place in range(MAX_TEMPLATES + 2):
+        # Of the last two templates, the question of one is asked four times.
+        is_repeated = place == MAX_TEMPLATES
+        names = {"template_id": f"t{place:02}", "question_id": "q", "status": "success"}
+        for sample in range(1, 5 if is_repeated else 2):
+            score = 0.0 if is_repeated else 1.0
+            stream.aggregates.add({**names, "sample": sample, "steps_score": score})
+    found = scrape(PrometheusCollector(stream))
+    assert get(found, "mean", template="other", metric="steps_score") == pytest.approx(0.5)
 
 
 async def test_a_level_is_refused_with_what_to_use() -> None:

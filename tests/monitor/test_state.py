@@ -89,8 +89,10 @@ async def test_the_state_of_a_run() -> None:
         {"total": 4, "window": 2},
         {"total": 1, "window": 1},
     )
-    assert overall["error_rate"] == {"mean": 0.25, "mean_of_questions": 0.5 / 3, "window": 0.5}
-    assert overall["metrics"]["steps_score"]["mean_of_questions"] == pytest.approx(2 / 3)
+    assert overall["error_rate"] == {"mean": 0.5 / 3, "mean_of_results": 0.25, "window": 0.5}
+    assert overall["metrics"]["steps_score"]["mean"] == pytest.approx(2 / 3)
+    assert facts["state"]["text"] == "Too early to say: 4 of about 100 results"
+    assert facts["progress"]["text"] == "ended after 4 results"
     assert overall["metrics"]["steps_score"]["window"] == 1.0
     assert (colours["samples"], colours["metrics"]["steps_score"]["window"]) == (
         {"total": 2, "window": 0},
