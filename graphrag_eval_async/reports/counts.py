@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from graphrag_eval_async.catalogue.metrics import ERROR_RATE
 from graphrag_eval_async.catalogue.outcomes import NO_STEPS, NOT_RUN, NOT_SCORED, RESPONSE_ERROR
 from graphrag_eval_async.records.snapshots import counts_of
 from graphrag_eval_async.text import counted
@@ -56,13 +57,6 @@ class RunCounts:
         return f"{counted(self.results, 'result')}, {self.errors:,} of them {errors} of the agent"
 
     @property
-    def rejected_in_words(self) -> str:
-        """The lines without a result, such as "3 rejected lines"; empty if there are none."""
-        if self.rejected == 0:
-            return ""
-        return counted(self.rejected, "rejected line")
-
-    @property
     def missing_in_words(self) -> str:
         """The questions without a response, such as "2 of 50 questions without a response".
 
@@ -74,9 +68,9 @@ class RunCounts:
 
     @property
     def unscored_in_words(self) -> str:
-        """The results without a score of their steps, by cause; empty if there are none.
+        """The results without a score of their steps, by cause, the most frequent first.
 
-        Such as "2 results without a score: the queries could not be run".
+        Such as "2 results without a score: the queries could not be run". Empty if there are none.
         """
         parts = []
         for cause, count in sorted(self.unscored.items(), key=lambda item: -item[1]):
@@ -84,11 +78,34 @@ class RunCounts:
             parts.append(f"{counted(count, 'result')} without a score: {reason}")
         return "; ".join(parts)
 
+    @property
+    def rejected_in_words(self) -> str:
+        """The lines without a result, such as "3 rejected lines"; empty if there are none."""
+        if self.rejected == 0:
+            return ""
+        return counted(self.rejected, "rejected line")
+
+    @property
+    def lines(self) -> list[str]:
+        """All of these counts in words: the results, then each other kind that is not zero."""
+        lines = [
+            self.results_in_words,
+            self.missing_in_words,
+            self.unscored_in_words,
+            self.rejected_in_words,
+        ]
+        return [line for line in lines if line]
+
     def over(self, metric: str) -> str:
-        """Return the questions that a mean is over, such as "over 48 of 50 questions".
+        """Return the questions that the mean of a metric is over.
+
+        Such as "over 48 of 50 questions", or "over 50 questions" if all have a value.
+
+        Args:
+            metric: the name of a metric, or `ERROR_RATE`.
 
         Returns:
-            "" if nobody knows their number.
+            an empty text if there is no such metric, or nobody knows the number of questions.
         """
         scored = self.scored_questions.get(metric)
         if scored is None:
@@ -96,22 +113,6 @@ class RunCounts:
         if self.questions is None or scored >= self.questions:
             return f"over {counted(scored, 'question')}"
         return f"over {scored:,} of {counted(self.questions, 'question')}"
-
-    @property
-    def lines(self) -> list[str]:
-        """All of these counts in words, each kind once; kinds of which there are none are left
-        out, except for the results.
-        """
-        return [
-            part
-            for part in (
-                self.results_in_words,
-                self.missing_in_words,
-                self.unscored_in_words,
-                self.rejected_in_words,
-            )
-            if part
-        ]
 
 
 def run_counts(
@@ -126,41 +127,55 @@ def run_counts(
         rejected: number of lines that could not be evaluated.
     """
     results, errors = counts_of(group)
-    scored_questions = {}
-    for name, stats in group.items():
-        if isinstance(stats, dict) and "questions" in stats:
-            scored_questions[name] = stats["questions"]
-    failed = group.get("steps_score", {}).get("coverage", {}).get("failed", {})
+    answered = group.get("number_of_questions")
+    scored_questions = {
+        name: stats["questions"]
+        for name, stats in group.items()
+        if isinstance(stats, dict) and "questions" in stats
+    }
+    causes = group.get("steps_score", {}).get("coverage", {}).get("failed", {})
     return RunCounts(
         results=results,
         errors=errors,
         rejected=rejected,
-        questions=group.get("number_of_questions") if questions is None else questions,
+        questions=answered if questions is None else questions,
         missing=missing,
-        scored_questions=scored_questions,
-        unscored=_unscored_causes(failed),
+        scored_questions=_with_error_rate(scored_questions, answered),
+        unscored=_without_agent_errors(causes),
     )
 
 
 def counts_from_facts(facts: Mapping[str, Any]) -> RunCounts:
     """Return the counts of a run, given its facts as live pages and reports have them."""
     overall = facts["overall"]
-    failed = overall.get("coverage", {}).get("steps_score", {}).get("failed", {})
+    answered = overall.get("number_of_questions")
+    causes = overall.get("coverage", {}).get("steps_score", {}).get("failed", {})
     return RunCounts(
         results=overall["samples"]["total"],
         errors=overall["errors"]["total"],
         rejected=sum(facts["rejects"].values()),
-        questions=facts["questions"] or overall.get("number_of_questions"),
+        questions=facts["questions"] or answered,
         missing=facts["missing"],
-        scored_questions=overall.get("scored_questions", {}),
-        unscored=_unscored_causes(failed),
+        scored_questions=_with_error_rate(overall.get("scored_questions", {}), answered),
+        unscored=_without_agent_errors(causes),
     )
 
 
-def _unscored_causes(failed: Mapping[str, int]) -> dict[str, int]:
-    """Return how many results have no score of their steps, by cause, without errors of the agent.
+def _with_error_rate(scored_questions: Mapping[str, int], answered: int | None) -> dict[str, int]:
+    """Return the number of questions that each mean is over, with that of the error rate.
 
     Args:
-        failed: how many results have no score of their steps, by any cause.
+        scored_questions: for each metric, the number of questions with a value.
+        answered: number of questions with a result, which all count in the error rate; None if
+            nobody knows.
     """
-    return {cause: count for cause, count in failed.items() if cause != RESPONSE_ERROR}
+    if answered is None:
+        return dict(scored_questions)
+    return {ERROR_RATE: answered, **scored_questions}
+
+
+def _without_agent_errors(causes: Mapping[str, int]) -> dict[str, int]:
+    """Return how many results have no score of their steps, by cause, except for errors of the
+    agent: these are counted as such.
+    """
+    return {cause: count for cause, count in causes.items() if cause != RESPONSE_ERROR}
