@@ -13,6 +13,8 @@ PATCHES = {
     "steps.comparators.COMPARATORS": (
         "the table to which the page for contributors adds a comparator"
     ),
+    "reports.history.time": "the clock, since a fall of scores would take minutes",
+    "reports.history.History.add": "moves that clock by a result",
 }
 """What tests replace in the package, since no option and no input of a fair size brings it
 about.

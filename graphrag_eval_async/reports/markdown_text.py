@@ -8,12 +8,12 @@ from graphrag_eval_async.text import NAME_CHARACTERS, SHOWN_CHARACTERS, one_line
 
 PLAIN_WORD = re.compile(
     r"""
-    [(\["']*                            # opening brackets and quotes
+    [(\["']*+                           # opening brackets and quotes; possessive, for linear time
     (?: [^\W_]                          # letters and digits, but no underscore
       | [-+%$'/]
       | [.,:](?=\d)                     # in a number or a time, but not in a host or an address
     )*
-    [)\]"']*
+    (?:[)\]"] [)\]"']*)?               # closing brackets and quotes; single quotes stand above
     [.,:;!?]*
     """,
     re.VERBOSE,

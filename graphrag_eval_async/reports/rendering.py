@@ -31,11 +31,11 @@ def csp_hash(text: str) -> str:
 
 def render(template: str, **names: Any) -> str:
     """A page as HTML."""
-    return _environment().get_template(template).render(**names)  # type: ignore[no-any-return]
+    return page_environment().get_template(template).render(**names)  # type: ignore[no-any-return]
 
 
 @cache
-def _environment() -> Any:
+def page_environment() -> Any:
     from jinja2 import Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup
 

@@ -96,15 +96,15 @@ def test_nothing_from_data_is_markup(evil: str) -> None:
 
 def test_the_macro_of_pages_shows_the_same_cells_and_no_markup() -> None:
     pytest.importorskip("jinja2")
-    from graphrag_eval_async.reports.rendering import _environment
+    from graphrag_eval_async.reports.rendering import page_environment
 
     template = '{% from "macros.html" import table_of_facts with context %}{{ table_of_facts(t) }}'
     table = Table(title=hostile.EVIL, headings=["a", hostile.EVIL], rows=[[hostile.EVIL] * 2])
-    html = _environment().from_string(template).render(t=table)
+    html = page_environment().from_string(template).render(t=table)
     assert "<img" not in html
     assert "<script" not in html
     assert not {"\x1b", "\x07", "\u202e", "\u2028"} & {*html}
-    html = _environment().from_string(template).render(t=MEANS)
+    html = page_environment().from_string(template).render(t=MEANS)
     assert re.findall(r"<(?:td|th)(?: [^>]*)?>([^<]*)<", html) == [
         *MEANS.headings,
         *(cell for row in MEANS.rows for cell in row),
