@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     from graphrag_eval_async.judge import JudgeUsage
     from graphrag_eval_async.judge.protocol import GivenJudge
     from graphrag_eval_async.judge.session import JudgeSession
-    from graphrag_eval_async.metrics import OnFatal
-    from graphrag_eval_async.records import Record, Response
+    from graphrag_eval_async.metrics import Judging, OnFatal
+    from graphrag_eval_async.records import Question, Record, Response
     from graphrag_eval_async.records.evaluation import Evaluation
     from graphrag_eval_async.steps import Budget, Comparator
     from graphrag_eval_async.traces.format import TraceFormat
@@ -348,31 +348,47 @@ class Evaluator:
         if response.failed:
             return evaluation
 
-        # Plan what is judged.
-        judging = self._judging
-        if judging is not None:
-            fields = response.fields
-            reference_steps = question.reference_steps
-            if executed is not None:
-                # Judges see what the queries return now, not what they once returned.
-                reference_steps = evaluation.reference_steps
-                steps = fields.get("actual_steps")
-                if steps:
-                    fields = {**fields, "actual_steps": executed.judged_steps(steps)}
-            matches = evaluation.matches
-            evaluation.plan = judging.plan(question, fields, reference_steps, matches)
-            if evaluation.plan is not None and evaluation.plan.notes:
-                evaluation.judged = {**evaluation.judged, **evaluation.plan.notes}
-
+        if self._judging is not None:
+            self._plan_judging(self._judging, evaluation, question, response, executed)
         # Compute metrics in code, unless they wait for the judge.
-        if self.in_code is not None:
-            is_anything_judged = evaluation.plan is not None and bool(evaluation.plan.due)
-            if judging is not None and not is_anything_judged:
-                # Metrics in code look there for the outputs that a judge would have added.
-                evaluation.provenance = judging.provenance()
-            if not self.pending(evaluation):
-                self.in_code.add(evaluation)
+        if self.in_code is not None and not self.pending(evaluation):
+            self.in_code.add(evaluation)
         return evaluation
+
+    def _plan_judging(
+        self,
+        judging: Judging,
+        evaluation: Evaluation,
+        question: Question,
+        response: Response,
+        executed: Executed | None,
+    ) -> None:
+        """Add the plan of what a judge is asked to an evaluation.
+
+        Args:
+            judging: makes the plan.
+            evaluation: the evaluation, whose steps are scored.
+            question: its question.
+            response: its response.
+            executed: the results of its queries, if they were run.
+        """
+        fields = response.fields
+        reference_steps = question.reference_steps
+        if executed is not None:
+            # Judges see what the queries return now, not what they once returned.
+            reference_steps = evaluation.reference_steps
+            steps = fields.get("actual_steps")
+            if steps:
+                fields = {**fields, "actual_steps": executed.judged_steps(steps)}
+        plan = judging.plan(question, fields, reference_steps, evaluation.matches)
+        evaluation.plan = plan
+        if plan is not None and plan.notes:
+            evaluation.judged = {**evaluation.judged, **plan.notes}
+
+        is_anything_judged = plan is not None and bool(plan.due)
+        if self.in_code is not None and not is_anything_judged:
+            # Metrics in code look there for the outputs that a judge would have added.
+            evaluation.provenance = judging.provenance()
 
     def pending(self, evaluation: Evaluation) -> Sequence[str]:
         """Return the names of the metrics that `judge` has to add to an evaluation.

@@ -438,29 +438,29 @@ def _match(
         True if all reference steps are matched; False if none is; None if that is not certain
         without the full comparison of the slow path.
     """
-    taken: list[int] = []  # Indexes of the steps that are matched.
+    matched_indexes: list[int] = []
     for place, step in enumerate(expected):
         name = step["name"]
         index = -1
         if name in usable:
             index = len(usable) - 1
-        while index >= 0 and (usable[index] != name or index in taken):
+        while index >= 0 and (usable[index] != name or index in matched_indexes):
             index -= 1
         if index >= 0:
             output = steps[index]["output"]
             if output != step["output"] and not _is_same_table(step, tables, place, output):
                 return None
             step["matches"] = steps[index].get("id")
-            taken.append(index)
-        elif taken:
+            matched_indexes.append(index)
+        elif matched_indexes:
             # Only some reference steps are matched.
             return None
         elif None in usable and any(actual["name"] == name for actual in steps):
             # A failed step has the name, which decides how the failure is classed.
             return None
-    if not taken:
+    if not matched_indexes:
         return False
-    if len(taken) < len(expected):
+    if len(matched_indexes) < len(expected):
         # Only some reference steps are matched.
         return None
     return True
