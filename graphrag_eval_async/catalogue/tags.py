@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from math import inf
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from graphrag_eval_async.errors import describe
 
@@ -102,6 +102,20 @@ def tag_position(tag: Tag) -> tuple[str, float, str]:
     return key, min(inf, number), value
 
 
+class _RankOfKey(NamedTuple):
+    """The place of a key of tags; keys of the lowest ranks are counted.
+
+    Attributes:
+        is_unnamed: whether no user names the key.
+        has_no_value: whether the tags consist of a name only, which is the key.
+        key: the key.
+    """
+
+    is_unnamed: bool
+    has_no_value: bool
+    key: str
+
+
 def counted_tags(
     tags: Collection[Tag], *, first_keys: Collection[str] = (), has_dropped_tags: bool = False
 ) -> list[Tag]:
@@ -122,22 +136,21 @@ def counted_tags(
     ordered = sorted(tags, key=tag_position)
     # A key may have the value `TRUE` and others. Its place must not depend on which come first, so
     # the tag that is a name only counts as a key of its own.
-    tags_by_rank: dict[tuple[bool, bool, str], list[Tag]] = {}
+    tags_by_rank: dict[_RankOfKey, list[Tag]] = {}
     for key, value in ordered:
-        is_named = key in first_keys
-        is_name_only = value == TRUE and not is_named
-        tags_by_rank.setdefault((not is_named, is_name_only, key), []).append((key, value))
+        is_unnamed = key not in first_keys
+        rank = _RankOfKey(is_unnamed=is_unnamed, has_no_value=is_unnamed and value == TRUE, key=key)
+        tags_by_rank.setdefault(rank, []).append((key, value))
     is_within_limits = len(tags) <= MOST_VALUES and len(tags_by_rank) <= MOST_KEYS
     if is_within_limits and not has_dropped_tags:
         return ordered
 
     counted: set[Tag] = set()
     counted_ranks = sorted(tags_by_rank)[:MOST_KEYS]
-    number_of_named_keys = sum(not is_unnamed for is_unnamed, _, _ in counted_ranks)
+    number_of_named_keys = sum(not rank.is_unnamed for rank in counted_ranks)
     for rank in counted_ranks:
-        is_unnamed, _, _ = rank
         values_per_key = MOST_VALUES // len(counted_ranks)
-        if not is_unnamed:
+        if not rank.is_unnamed:
             values_per_key = MOST_VALUES // number_of_named_keys
         counted.update(tags_by_rank[rank][:values_per_key])
     return [tag for tag in ordered if tag in counted]

@@ -56,6 +56,7 @@ def flat_row(result: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _flat(value: Any) -> Any:
+    """Return a value that fits in a cell: lists and dicts as JSON text, others unchanged."""
     if value is None or isinstance(value, str | int | float):
         return value
     return orjson.dumps(value).decode()
