@@ -86,6 +86,8 @@ class Pair(NamedTuple):
     actual: Step | None
     verdict: str
     differences: Sequence[Marked] = ()
+    columns: str = ""
+    """Which columns were compared, if the names of some differ."""
 
 
 def result_names(result: Result) -> dict[str, Any]:
@@ -152,7 +154,8 @@ def pairs_of(result: Result) -> list[Pair]:
                 "wrong_steps_right_answer",
             ):
                 verdict = "in another order"
-        pairs.append(Pair(*_side_by_side(step, other), verdict, differences))
+        columns = _paired_columns(step.get("paired_columns"))
+        pairs.append(Pair(*_side_by_side(step, other), verdict, differences, columns))
     return pairs + [
         Pair(None, _step(step), "not expected") for step in actual if id(step) not in taken
     ]
@@ -235,6 +238,19 @@ def _differences(diff: Any) -> Iterator[Marked]:
             text = _cell(what)
         mark = {"missing": MISSING, "extra": UNEXPECTED}.get(kind.partition("_")[0], "")
         yield Marked(_cut(kind.replace("_", " "), CELL), text, mark)
+
+
+def _paired_columns(paired_columns: Any) -> str:
+    """Return which columns of two tables were compared, in words.
+
+    Args:
+        paired_columns: the names of the agent's columns by those of the expected ones. Results may
+            come from anywhere, so this may be anything else.
+    """
+    if not isinstance(paired_columns, Mapping):
+        return ""
+    pairs = list(paired_columns.items())[:COLUMNS]
+    return ", ".join(f"{_cell(name)} with {_cell(partner)}" for name, partner in pairs)
 
 
 def _cell(value: Any) -> str:

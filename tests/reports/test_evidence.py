@@ -219,3 +219,23 @@ def test_steps_without_ids_match() -> None:
     }
     [evaluated] = run_evaluation_sync(reference, [given])
     assert [pair.verdict for pair in pairs_of(evaluated)] == ["different", "matched"]
+
+
+def test_columns_that_were_compared_are_told_where_their_names_differ() -> None:
+    expected = query(table(["source", "target"], ["a", "b"]), output_media_type=TABLE)
+    reference = template(question(expected))
+
+    def columns_of(output: str) -> str:
+        response = {"question_id": "q", "actual_steps": [query(output)]}
+        [scored] = run_evaluation_sync(reference, [response])
+        [pair] = pairs_of(scored)
+        assert pair.verdict == "matched"
+        return pair.columns
+
+    assert columns_of(table(["source", "target"], ["a", "b"])) == ""
+    swapped = columns_of(table(["target", "source"], ["a", "b"]))
+    assert swapped == "source with target, target with source"
+    # Results may come from anywhere.
+    for other in (None, 1, "x", ["a"], {"a": {"b": None}}):
+        [pair] = pairs_of(result([[expected | {"paired_columns": other}]], [query("b")]))
+        assert pair.columns in ("", "a with {'b': None}")
