@@ -33,6 +33,9 @@ FAILURES = get_args(Failure)
 MAX_MESSAGE = 2000
 """Characters of a judge's error that are kept: a reply can be wrong in thousands of places."""
 
+MAX_LISTED_PROBLEMS = 20
+"""Problems of a reference set that the message of an error lists."""
+
 
 class GraphragEvalError(Exception):
     """Base of every error that this package raises on purpose. Can be pickled, with all
@@ -83,19 +86,39 @@ class ConfigError(GraphragEvalError, ValueError):
 
 
 class ReferenceDataError(GraphragEvalError):
-    """A reference set is invalid.
+    """A reference set is invalid. The message lists the first problems.
 
-    `problems` lists the first problem of each question, with its place, such as
-    ``templates[3].questions[0].id: ...``; `source` is the path it was read from, if any.
+    Attributes:
+        problems: each problem with its place, such as ``templates[3].questions[0].id: ...``, and
+            its line; equal ones together.
+        source: the path from which the set was read; None if it is from no file.
+        doubts: probable mistakes that were found beside the problems, in the same form.
     """
 
-    def __init__(self, problems: Sequence[str], source: str | None = None) -> None:
+    def __init__(
+        self, problems: Sequence[str], source: str | None = None, doubts: Sequence[str] = ()
+    ) -> None:
         self.problems = list(problems)
         self.source = source
-        heading = f"reference set: {plural(len(self.problems), 'problem')}"
-        if source:
-            heading += f" in {source}"
-        super().__init__("\n  ".join([heading, *self.problems]))
+        self.doubts = list(doubts)
+        super().__init__("\n  ".join([self.headline, *self.first_problems]))
+
+    @property
+    def headline(self) -> str:
+        """How many problems there are, and in which file."""
+        headline = f"reference set: {plural(len(self.problems), 'problem')}"
+        if self.source:
+            headline += f" in {self.source}"
+        return headline
+
+    @property
+    def first_problems(self) -> list[str]:
+        """The first `MAX_LISTED_PROBLEMS` problems, and how many others there are."""
+        unlisted = len(self.problems) - MAX_LISTED_PROBLEMS
+        if unlisted <= 0:
+            return self.problems
+        rest = f"... and {unlisted} more; `graphrag-eval-async validate` lists all"
+        return [*self.problems[:MAX_LISTED_PROBLEMS], rest]
 
 
 class SourceError(GraphragEvalError):

@@ -123,9 +123,11 @@ def describe(error: Exception) -> str:
 
     An error of a configuration or of a reference set has another line for each problem.
     """
-    if isinstance(error, ConfigError | ReferenceDataError):
+    if isinstance(error, ConfigError):
         heading = str(error).partition("\n")[0]
         return "\n  ".join(one_line(line) for line in [heading, *error.problems])
+    if isinstance(error, ReferenceDataError):
+        return "\n  ".join(one_line(line) for line in [error.headline, *error.first_problems])
     if isinstance(error, OSError) and error.strerror:
         message = error.strerror
         if isinstance(error.filename, str | bytes):

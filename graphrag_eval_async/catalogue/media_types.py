@@ -30,11 +30,46 @@ MEDIA_TYPES = (*TABLES, CYPHER_RESULTS, "application/json", *GRAPHS, "text/uri",
 """Known media types of outputs. Outputs of other types are compared as text."""
 
 
+SHORT_NAMES = {
+    SPARQL_RESULTS: (
+        "sparql-json sparql/json sparql-results+json sparql-results-json sparql-results sparql srj "
+        "application/sparql-json application/sparql-results application/sparql+json"
+    ),
+    XML: "sparql-xml sparql/xml sparql-results+xml sparql-results-xml srx application/sparql-xml",
+    CSV: "csv application/csv application/x-csv text/x-csv text/comma-separated-values",
+    TSV: "tsv text/tsv application/tsv tab-separated-values",
+    CYPHER_RESULTS: "cypher neo4j cypher-json",
+    "application/json": "json text/json application/x-json text/x-json",
+    "text/turtle": "turtle ttl application/turtle application/x-turtle text/ttl",
+    "application/n-triples": "n-triples ntriples nt text/n-triples application/ntriples",
+    "application/n-quads": "n-quads nquads nq text/n-quads application/nquads",
+    "application/trig": "trig text/trig application/x-trig",
+    "application/rdf+xml": "rdf+xml rdf/xml rdf-xml rdfxml",
+    "application/ld+json": "ld+json json-ld jsonld application/json-ld application/jsonld",
+    "text/n3": "n3 notation3 text/rdf+n3",
+    "text/uri": "uri iri url",
+    "text/plain": "text txt plain string str",
+}
+"""What people and tools write in place of a media type, separated by spaces."""
+
+_TYPE_BY_SHORT_NAME = {
+    short_name: media_type
+    for media_type, short_names in SHORT_NAMES.items()
+    for short_name in short_names.split()
+}
+
+
 def plain_type(media_type: Any) -> Any:
     """Return a media type in lower case and without parameters such as `charset`.
 
-    A value that is not a string is returned unchanged.
+    A short name such as `csv` stands for its media type. A value that is not a string is returned
+    unchanged.
     """
     if not isinstance(media_type, str):
         return media_type
-    return media_type.partition(";")[0].strip().lower()
+    plain = media_type.partition(";")[0].strip().lower()
+    # Most outputs have the full name. A short name may have underscores, or the dot of a suffix.
+    if plain in MEDIA_TYPES:
+        return plain
+    short_name = plain.removeprefix(".").replace("_", "-").replace(" ", "-")
+    return _TYPE_BY_SHORT_NAME.get(short_name, plain)

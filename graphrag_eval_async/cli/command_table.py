@@ -153,7 +153,7 @@ COMMANDS = {
         Checks responses only if the reference set is valid. Evaluates nothing.""",
     ),
     "convert": Command(
-        "validate:convert",
+        "convert:run",
         "convert traces.jsonl -o responses.jsonl --reference reference.yaml",
         f"log output/converted reference/questions format/convert from question "
         f"query/key answer/key id language score {TRACES}",

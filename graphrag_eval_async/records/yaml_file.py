@@ -8,14 +8,14 @@ from codecs import BOM_UTF8
 from itertools import chain
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 
 import msgspec
 import orjson
 import yaml
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from graphrag_eval_async.records.document import without_surrogates
+from graphrag_eval_async.records.yaml_errors import explain_json, explain_yaml
 
 MAX_EXPANSION = 10
 """Maximum factor by which expanding aliases may lengthen a YAML file.
@@ -33,9 +33,8 @@ Such text is written by programs, which do not repeat keys.
 """
 
 _GZIP_MAGIC = b"\x1f\x8b"
+_ZIP_MAGIC = b"PK\x03\x04"
 _QUOTATION = re.compile(r"""(['"]).*\1""", re.DOTALL)
-_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
-_PLACE_PART = re.compile(r"\.([^.\[]+)|\[([0-9]+)\]")
 
 _TIMESTAMP = "tag:yaml.org,2002:timestamp"
 _MERGE = "tag:yaml.org,2002:merge"
@@ -47,7 +46,14 @@ class UnreadableFile(ValueError):  # noqa: N818
     """A file cannot be read or parsed.
 
     The message quotes only duplicate keys, since other text may be secret.
+
+    Attributes:
+        line: the line of the cause, from 1; None if it is not known.
     """
+
+    def __init__(self, message: str, line: int | None = None) -> None:
+        super().__init__(message)
+        self.line = line
 
 
 def read_bytes(path: str) -> bytes:
@@ -64,6 +70,8 @@ def read_bytes(path: str) -> bytes:
     contents = contents.removeprefix(BOM_UTF8)
     if contents.startswith(_GZIP_MAGIC):
         raise UnreadableFile("compressed by gzip; unpack it first")
+    if contents.startswith(_ZIP_MAGIC):
+        raise UnreadableFile("a ZIP or Excel file; unpack it, or save it as CSV or JSON")
     return contents
 
 
@@ -93,8 +101,10 @@ def read_json(text: bytes) -> Any:
     # Unlike msgspec, orjson says in which line the problem is. It can read fewer integers.
     try:
         orjson.loads(text)
-    except ValueError as error:
-        problem = error
+    except orjson.JSONDecodeError as json_error:
+        cure = explain_json(json_error.msg, text.decode(errors="replace"), json_error.pos)
+        place = f"in line {json_error.lineno}, column {json_error.colno}"
+        raise UnreadableFile(f"not JSON: {json_error.msg}, {place}{cure}") from None
     raise UnreadableFile(f"not JSON: {problem}")
 
 
@@ -138,20 +148,12 @@ def _duplicate_with_line(text: bytes) -> str | None:
         None if the parser of YAML finds no duplicate key, or stops at something else before it.
     """
     try:
-        read_yaml(_without_surrogates(text))
+        read_yaml(without_surrogates(text))
     except UnreadableFile as error:
         message = str(error).replace("not YAML", "not JSON")
         if "duplicate key" in message:
             return message
     return None
-
-
-def _without_surrogates(json_text: bytes) -> bytes:
-    """Replace the escaped surrogates of JSON text, which YAML lacks, by other characters.
-
-    The length of its lines does not change.
-    """
-    return _SURROGATE.sub(rb"\\u0078", json_text)
 
 
 def read_yaml(text: bytes) -> Any:
@@ -173,8 +175,13 @@ def read_yaml(text: bytes) -> Any:
             return loader.construct_document(node)
         finally:
             loader.dispose()
+    except yaml.reader.ReaderError as error:
+        raise UnreadableFile(f"not YAML: {_problem_of_characters(error, text)}") from None
+    except yaml.MarkedYAMLError as error:
+        raise _unreadable(error, text) from None
     except (yaml.YAMLError, RecursionError) as error:
-        raise UnreadableFile(f"not YAML: {_without_quotations(error)}") from None
+        problem = "nests too deep" if isinstance(error, RecursionError) else str(error)
+        raise UnreadableFile(f"not YAML: {problem}") from None
     except (ArithmeticError, AttributeError, LookupError, ValueError):
         # The parser raises these for a value that its tag does not fit, such as "!!bool maybe".
         problem = "a value is not of its type; put strings in quotes"
@@ -185,20 +192,36 @@ def _error(problem: str, node: Any) -> yaml.YAMLError:
     return yaml.MarkedYAMLError(problem=problem, problem_mark=node.start_mark)
 
 
-def _without_quotations(error: Exception) -> str:
-    """Return the message of an error of YAML, without text of the file, which may be secret."""
-    if isinstance(error, RecursionError):
-        return "nests too deep"
-    if not isinstance(error, yaml.MarkedYAMLError) or error.problem_mark is None:
-        return str(error)
+def _unreadable(error: yaml.MarkedYAMLError, text: bytes) -> UnreadableFile:
+    """Return an error of YAML with the line and the cure, without text of the file.
+
+    The text of a file may be secret.
+    """
     problem = str(error.problem)
+    if error.problem_mark is None:
+        return UnreadableFile(f"not YAML: {problem}")
     # The parser raises subclasses, whose messages quote the file. The messages of `_error` quote
     # only duplicate keys, which are needed to find them.
     is_from_parser = type(error) is not yaml.MarkedYAMLError
     if is_from_parser:
         problem = _QUOTATION.sub("...", problem)
-    mark = error.problem_mark
-    return f"{problem}, in line {mark.line + 1}, column {mark.column + 1}"
+    mistake = explain_yaml(error, text.decode(errors="replace"))
+    place = f"in line {mistake.line}"
+    if mistake.line == error.problem_mark.line + 1:
+        place += f", column {error.problem_mark.column + 1}"
+    cure = f"; {mistake.cure}" if mistake.cure else ""
+    return UnreadableFile(f"not YAML: {problem}, {place}{cure}", mistake.line)
+
+
+def _problem_of_characters(error: yaml.reader.ReaderError, text: bytes) -> str:
+    """Return which bytes of a file are no text, and what to do."""
+    try:
+        text.decode()
+    except UnicodeDecodeError as decode_error:
+        line = text[: decode_error.start].count(b"\n") + 1
+        return f"not text in UTF-8, in line {line}; save the file as UTF-8"
+    line = text.decode()[: error.position].count("\n") + 1
+    return f"a control character, in line {line}; remove it"
 
 
 def _expanded_size(node: Any, sizes: dict[int, float]) -> float:
@@ -254,86 +277,3 @@ _Loader.yaml_implicit_resolvers = {
     first: [(tag, pattern) for tag, pattern in resolvers if tag != _TIMESTAMP]
     for first, resolvers in _Parser.yaml_implicit_resolvers.items()
 }
-
-
-def with_lines(problems: Sequence[str], path: Path) -> list[str]:
-    """Return the problems of a file, each with the line in which it is.
-
-    Args:
-        problems: messages that begin with a place such as ``templates[0].questions: ``.
-        path: the file.
-
-    Returns:
-        the same messages without lines if the file cannot be read.
-    """
-    root = compose_document(path)
-    if root is None:
-        return [*problems]
-    messages = []
-    for problem in problems:
-        place = problem.partition(": ")[0]
-        messages.append(problem + _line_of(place, root))
-    return messages
-
-
-def compose_document(path: str | Path) -> Any:
-    """Return the node of the document in a file, which knows its lines; None if there is none.
-
-    JSON is read as YAML, of which it is nearly a subset. It is None, too, if the file cannot be
-    read.
-    """
-    try:
-        return yaml.compose(_without_surrogates(Path(path).read_bytes()), _Parser)
-    except (OSError, yaml.YAMLError, RecursionError):
-        return None
-
-
-def _line_of(place: str, root: Any) -> str:
-    """Return the line of a place in a document as text, such as " (line 3)".
-
-    If the place does not exist, it is the line of the innermost value that should contain it. It is
-    empty if there is no such value either.
-
-    Args:
-        place: keys and indices, such as ``templates[0].questions``.
-        root: the node of the whole document.
-    """
-    line = ""
-    node = root
-    for key, index in _PLACE_PART.findall(place):
-        child = _child(node, key, index)
-        if child is None:
-            break
-        node = child.value
-        line = f" (line {child.start.start_mark.line + 1})"
-    return line
-
-
-class _Child(NamedTuple):
-    """A value in a mapping or a sequence.
-
-    Attributes:
-        start: the node at which it starts: the key in a mapping, the value itself in a sequence.
-        value: the node of the value.
-    """
-
-    start: Any
-    value: Any
-
-
-def _child(node: Any, key: str, index: str) -> _Child | None:
-    """Return a value in a mapping or a sequence; None if it is not there.
-
-    Args:
-        node: the node of the mapping or of the sequence.
-        key: the key in a mapping; empty if `index` is given.
-        index: the index in a sequence, in digits; empty if `key` is given.
-    """
-    if isinstance(node, yaml.MappingNode):
-        for key_node, value_node in node.value:
-            if key_node.value == key:
-                return _Child(start=key_node, value=value_node)
-    elif isinstance(node, yaml.SequenceNode) and index and int(index) < len(node.value):
-        item = node.value[int(index)]
-        return _Child(start=item, value=item)
-    return None

@@ -1,21 +1,17 @@
-"""Reading of templates of any shape, which finds the first problem of each template and question.
+"""Reading of templates of any shape, which finds all mistakes in them.
 
 It is slower than `usual`, and reads the templates that `usual` gives up on.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
-from msgspec import Meta, Struct, ValidationError, convert
 
-from graphrag_eval_async.catalogue.reference_steps import KEYS_OF_EVALUATIONS
 from graphrag_eval_async.catalogue.tags import Tags, read_tags
-from graphrag_eval_async.errors import MalformedStep, describe
 from graphrag_eval_async.records.aliases import plain_name
 from graphrag_eval_async.records.decoding import MAX_DEPTH, nests_deeper
 from graphrag_eval_async.records.question import encode_steps
@@ -25,53 +21,35 @@ from graphrag_eval_async.reference.contents import (
     EncodedSteps,
     StepLimits,
     has_usual_steps,
+    text_of_answer,
 )
-from graphrag_eval_async.reference.doubts import doubts_of
-from graphrag_eval_async.reference.shapes import (
-    CountShape,
-    NamesShape,
-    QuestionShape,
-    TagsShape,
-    steps_with_places,
+from graphrag_eval_async.reference.doubts import MAX_DOUBTS, doubt_about_id
+from graphrag_eval_async.reference.key_checks import KeyCheck, describe_value, ignores_steps
+from graphrag_eval_async.reference.kinds import (
+    MAX_NAME_CHARACTERS,
+    QUESTION,
+    TEMPLATE,
+    suggest_key,
 )
+from graphrag_eval_async.reference.layout import (
+    LAYOUT_OF_TEMPLATE,
+    is_question,
+    is_whole_set,
+    problem_of_layout,
+)
+from graphrag_eval_async.reference.mistakes import Mistakes
+from graphrag_eval_async.reference.shapes import QuestionShape
+from graphrag_eval_async.reference.step_checks import StepsReader
+from graphrag_eval_async.reference.strict_json import problem_as_json, to_strict_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from graphrag_eval_async.records.document import Document
     from graphrag_eval_async.steps import Comparator
 
-STRICT_JSON = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME
-"""Option of orjson with which it refuses values that JSON cannot represent."""
-
-MAX_NAME_CHARACTERS = 64
-"""How many characters of a name a message shows."""
-
-_CHOICES = {
-    "score": "exact, f1 or values_f1",
-    "args_match": "exact, subset or none",
-    "match_columns": "contents, name or count",
-    "compare": "table",
-    "order": "strict or any",
-    "match": "exact, contains, number, regex or list",
-}
-"""The values that a key may have, for messages."""
-
-_HINT_FOR_FLAT_STEPS = (
-    "; the steps of a group are a list of their own: [[{name: ...}]], or under steps"
-)
-_HINT_FOR_BENCHMARKS = "; read a benchmark with convert --from, or format="
-
-
-class _Problem(Exception):  # noqa: N818
-    """The first problem of a template or question. The message begins with its place."""
-
-
-class _Template(Struct):
-    template_id: Annotated[str, Meta(min_length=1)]
-    questions: list[Any]
-    tags: TagsShape | None = None
-    forbidden_steps: NamesShape = None
-    max_steps: CountShape = None
+_KEYS_OF_LIMITS = ("forbidden_steps", "max_steps")
+"""Keys of a template that its questions inherit, unless they have their own."""
 
 
 @dataclass(frozen=True)
@@ -80,90 +58,198 @@ class _InheritedKeys:
 
     template_id: str = ""
     tags: Tags = ()
-    # `forbidden_steps` and `max_steps`, unless the question has its own.
-    limits: dict[str, Any] = field(default_factory=dict)
+    limits: Mapping[str, Any] = field(default_factory=dict)  # `forbidden_steps` and `max_steps`.
 
 
 class CarefulReader:
-    """Reads templates of any shape, and finds the first problem of each template and question."""
+    """Reads templates of any shape.
 
-    def __init__(self, comparators: Mapping[str, Comparator]) -> None:
+    Attributes:
+        problems: what makes the templates invalid.
+        doubts: what is probably a mistake.
+    """
+
+    def __init__(
+        self, comparators: Mapping[str, Comparator], document: Document | None = None
+    ) -> None:
+        """Prepare to read templates.
+
+        Args:
+            comparators: your own comparison of steps, by name of reference step.
+            document: the file of the templates; None if they are from no file.
+        """
+        self.problems = Mistakes()
+        self.doubts = Mistakes(most=MAX_DOUBTS)
         self._contents = Contents(comparators)
+        self._keys = KeyCheck(self.problems, self.doubts)
+        self._steps = StepsReader(self._contents, self._keys, self.problems, self.doubts, document)
         self._place_by_id: dict[tuple[str, str], str] = {}  # By kind of id, and id.
 
     def read(self, templates: Any) -> Contents:
-        """Return the contents of templates, with the problems in the templates.
+        """Return the contents of templates, and collect `problems` and `doubts`.
 
-        If there are no problems, the contents have the probable mistakes as `doubts`.
+        The contents lack questions that have problems.
         """
-        contents = self._contents
         is_list = isinstance(templates, Sequence) and not isinstance(templates, str | bytes)
-        if not is_list or not templates:
-            problem = (
-                f"templates: expected a list of at least one template, got {describe(templates)}"
-            )
+        if is_list and templates:
+            for index, template in enumerate(templates):
+                self._read_template(template, f"templates[{index}]")
+        else:
+            self.problems.add("templates", problem_of_layout(templates))
             if isinstance(templates, dict):
-                # Files of benchmarks are objects.
-                problem += _HINT_FOR_BENCHMARKS
-            contents.problems.append(problem)
-            return contents
+                self._read_wrapped(templates)
+        return self._contents
 
-        for index, template in enumerate(templates):
-            self._read_template(template, f"templates[{index}]")
-        if not contents.problems:
-            contents.doubts += doubts_of(templates, contents.comparators)
-        return contents
+    def _read_wrapped(self, document: dict[Any, Any]) -> None:
+        """Add the problems inside an object in place of the list of templates."""
+        if "questions" in document and "template_id" in document:
+            self._read_template(document, "file")
+            return
+        for key, value in document.items():
+            if is_whole_set(str(key), value):
+                for index, template in enumerate(value):
+                    self._read_template(template, f"file.{key}[{index}]")
 
     def _read_template(self, template: Any, place: str) -> None:
-        """Add a template and its questions, or their problems, to the contents."""
-        questions: Any = None
-        if isinstance(template, dict):
-            questions = template.get("questions")
+        """Add a template and its questions to the contents, or their problems to `problems`."""
+        if not isinstance(template, dict):
+            self.problems.add(
+                place,
+                f"expected a template, {LAYOUT_OF_TEMPLATE}, got {describe_value(template)}",
+            )
+            return
+        if is_question(template):
+            self.problems.add(
+                place,
+                f"expected a template, got a question; put questions in templates: "
+                f"[{LAYOUT_OF_TEMPLATE}]",
+            )
+            self._read_question(template, _InheritedKeys(), place)
+            return
 
-        inherited = _InheritedKeys()
+        inherited = self._read_inherited_keys(template, place)
+        questions = template.get("questions")
+        if isinstance(questions, list | tuple):
+            # The problems of questions are listed even if their template has a problem.
+            for index, question in enumerate(questions):
+                self._read_question(question, inherited, f"{place}.questions[{index}]")
+        elif "questions" in template:
+            self.problems.add(
+                f"{place}.questions",
+                f"expected a list of questions, got {describe_value(questions)}; "
+                "begin each question with `- id: `",
+            )
+
+    def _read_inherited_keys(self, template: dict[Any, Any], place: str) -> _InheritedKeys:
+        """Return the keys of a template that its questions inherit, if the template is valid.
+
+        Its id is added to the contents.
+        """
+        # The questions are read one by one, so they are not copied here.
+        other_members = {key: value for key, value in template.items() if key != "questions"}
+        members = self._json_copy(other_members, place)
+        if members is None:
+            return _InheritedKeys()
+        if "questions" in template:
+            members["questions"] = []
+        values, is_valid = self._keys.check(members, TEMPLATE, place)
+        if not is_valid:
+            return _InheritedKeys()
+
+        template_id = values["template_id"]
+        self._claim_id("template_id", template_id, place)
+        self._contents.templates.append(template_id)
+        limits = {key: values[key] for key in _KEYS_OF_LIMITS if key in values}
         try:
-            inherited = _read_inherited_keys(template, place)
-            self._claim_id("template_id", inherited.template_id, place)
-            self._contents.templates.append(inherited.template_id)
-            if not isinstance(questions, list | tuple):
-                # msgspec also accepts a set, whose items have no order.
-                raise _Problem(f"{place}.questions: expected a list, got {describe(questions)}")
-        except _Problem as problem:
-            self._contents.problems.append(str(problem))
-            if not isinstance(questions, list | tuple):
-                return
-
-        # The problems of questions are listed even if their template has a problem.
-        for index, question in enumerate(questions):
-            question_place = f"{place}.questions[{index}]"
-            try:
-                question_copy = _json_copy(question, question_place)
-                if isinstance(question_copy, dict):
-                    # The question's own limits take precedence.
-                    question_copy = inherited.limits | question_copy
-                self._read_question(question_copy, inherited, question_place)
-            except _Problem as problem:
-                self._contents.problems.append(str(problem))
+            tags = read_tags(values.get("tags"))
+        except ValueError as error:
+            self.problems.add_text(f"{place}.{error}")
+            tags = ()
+        return _InheritedKeys(template_id=template_id, tags=tags, limits=limits)
 
     def _read_question(self, question: Any, inherited: _InheritedKeys, place: str) -> None:
-        """Add a question to the contents.
+        """Add a question to the contents, or its problems to `problems`."""
+        if not isinstance(question, dict):
+            self.problems.add(
+                place,
+                "expected a question, {id: ..., question_text: ...}, got "
+                f"{describe_value(question)}",
+            )
+            return
+        members = self._json_copy(question, place)
+        if members is None:
+            return
+        # The question's own limits take precedence.
+        members = {**inherited.limits, **members}
+
+        problems_before = self.problems.total
+        required = {}
+        if members.get("match") is not None:
+            required["reference_answer"] = "`match` compares answers with it"
+        checked = self._keys.check(
+            members, QUESTION, place, required=required, unchecked=["reference_steps"]
+        )
+        question_id = checked.values.get("id")
+        if question_id is not None:
+            self._claim_id("id", question_id, place)
+        self._add_doubts(checked.values, place)
+
+        groups = self._steps.read_groups(members.get("reference_steps"), f"{place}.reference_steps")
+        self._check_misplaced_steps(members, place)
+        if self.problems.total == problems_before and groups is not None:
+            self._add_question(QuestionShape(**checked.values), groups, inherited, place)
+        else:
+            self._check_answer(checked.values, place)
+
+    def _add_doubts(self, values: Mapping[str, Any], place: str) -> None:
+        """Add the probable mistakes in the valid keys of a question."""
+        text = values.get("question_text")
+        if text is not None and not text.strip():
+            self.doubts.add(f"{place}.question_text", "empty; write what the agent is asked")
+        if values.get("reviewed") is False:
+            self.doubts.add(
+                f"{place}.reviewed",
+                "the reference answer comes from an agent; review it, then delete this key",
+            )
+
+    def _check_misplaced_steps(self, members: Mapping[str, Any], place: str) -> None:
+        """Add the problems of steps that a question has under a wrong key."""
+        for key in members:
+            if key in QUESTION.type_by_key:
+                continue
+            suggestion = suggest_key(key[:MAX_NAME_CHARACTERS], QUESTION)
+            if ignores_steps(members, key, QUESTION, suggestion):
+                self._steps.read_groups(members[key], f"{place}.{key}")
+
+    def _check_answer(self, values: Mapping[str, Any], place: str) -> None:
+        """Add the problem of a reference answer that cannot be matched.
 
         Args:
-            question: a copy of the question, with the limits of its template. The copy is changed.
-            inherited: the other keys that the question inherits from its template.
+            values: the valid keys of a question that has other problems.
             place: place of the question, for messages.
-
-        Raises:
-            _Problem: the question is invalid.
         """
-        shaped = _shaped(question, QuestionShape, place)
-        self._claim_id("id", shaped.id, place)
-        groups = [
-            self._read_group(group, f"{place}.reference_steps[{index}]")
-            for index, group in enumerate(question.get("reference_steps") or ())
-        ]
+        if values.get("match") is None or values.get("reference_answer") is None:
+            return
+        try:
+            text_of_answer(
+                values["reference_answer"], match=values["match"], tolerance=values.get("tolerance")
+            )
+        except ValueError as error:
+            self.problems.add_text(f"{place}.{error}")
+
+    def _add_question(
+        self, shaped: Any, groups: list[list[dict[str, Any]]], inherited: _InheritedKeys, place: str
+    ) -> None:
+        """Add a question to the contents, whose keys and steps are valid one by one.
+
+        Args:
+            shaped: the question, as an instance of `QuestionShape`.
+            groups: its steps, which are in the contents already.
+            inherited: keys of its template.
+            place: its place, for messages.
+        """
         limits = StepLimits(tuple(shaped.forbidden_steps or ()), shaped.max_steps)
-        _check_forbidden_steps(limits.forbidden_steps, groups, place)
+        self._check_forbidden_steps(limits.forbidden_steps, groups, place)
 
         steps = EncodedSteps()
         if groups or limits != NO_LIMITS:
@@ -180,145 +266,71 @@ class CarefulReader:
                 limits=limits,
             )
         except ValueError as error:
-            raise _Problem(f"{place}.{error}") from None
+            self.problems.add_text(f"{place}.{error}")
 
-    def _read_group(self, group: Any, place: str) -> list[dict[str, Any]]:
-        """Add the steps of a group to the contents, and return the steps.
-
-        The steps are changed: keys that an evaluation has left are removed, and the first step
-        gets the `order` of the group.
-
-        Raises:
-            _Problem: a step is invalid.
-        """
-        steps: list[dict[str, Any]] = []
-        for step_place, step in steps_with_places(group, place):
-            is_first_step = not steps
-            if not is_first_step and step.get("order") is not None:
-                # The order of a group is kept on its first step, so no other step may have one.
-                raise _Problem(
-                    f"{step_place}.order: is the group's; write {{order: strict, steps: [...]}}"
+    def _check_forbidden_steps(
+        self,
+        forbidden_steps: Sequence[str],
+        groups: Sequence[Sequence[Mapping[str, Any]]],
+        place: str,
+    ) -> None:
+        """Add a problem for each forbidden step that the question also expects."""
+        expected_names = {plain_name(step["name"]) for group in groups for step in group}
+        for name in forbidden_steps:
+            if plain_name(name) in expected_names:
+                self.problems.add(
+                    f"{place}.forbidden_steps",
+                    f"{name[:MAX_NAME_CHARACTERS]!r} is also a reference step; remove one of them",
                 )
-            for key in KEYS_OF_EVALUATIONS:
-                step.pop(key, None)
-            try:
-                self._contents.add_step(step)
-            except MalformedStep as error:
-                raise _Problem(f"{step_place}.{error.problems[0]}") from None
-            steps.append(step)
-
-        # An order that the group itself has is moved to its first step.
-        if isinstance(group, dict) and group.get("order") is not None:
-            steps[0]["order"] = group["order"]
-        return steps
 
     def _claim_id(self, key: str, value: str, place: str) -> None:
-        """Store that the object at a place has an id.
+        """Store that the object at a place has an id, and add the mistakes in the id.
 
         Args:
             key: the key of the id: "template_id" of templates, or "id" of questions.
             value: the id.
             place: place of the object, for messages.
-
-        Raises:
-            _Problem: another object of the same kind has this id already.
         """
         first_place = self._place_by_id.setdefault((key, value), place)
         if first_place != place:
-            raise _Problem(f"{place}.{key}: {value!r} is already the {key} of {first_place}")
-
-
-def _read_inherited_keys(template: Any, place: str) -> _InheritedKeys:
-    """Return the keys of a template that its questions inherit.
-
-    Raises:
-        _Problem: a key of the template is missing or invalid.
-    """
-    shaped = _shaped(template, _Template, place)
-    template_id = _json_copy(shaped.template_id, f"{place}.template_id")
-    try:
-        tags = read_tags(_json_copy(shaped.tags, f"{place}.tags"))
-    except ValueError as error:
-        raise _Problem(f"{place}.{error}") from None
-    limits = {"forbidden_steps": shaped.forbidden_steps, "max_steps": shaped.max_steps}
-    return _InheritedKeys(template_id=template_id, tags=tags, limits=limits)
-
-
-def _check_forbidden_steps(
-    forbidden_steps: Sequence[str], groups: Sequence[Sequence[Mapping[str, Any]]], place: str
-) -> None:
-    """Check that a question does not forbid a step that it also expects.
-
-    Raises:
-        _Problem: a forbidden step is also a reference step.
-    """
-    expected_names = {plain_name(step["name"]) for group in groups for step in group}
-    for name in forbidden_steps:
-        if plain_name(name) in expected_names:
-            raise _Problem(
-                f"{place}.forbidden_steps: {name[:MAX_NAME_CHARACTERS]!r} is also a reference step"
+            self.problems.add(
+                f"{place}.{key}", f"{value!r} is already the {key} of {first_place}; choose another"
             )
+        doubt = doubt_about_id(value)
+        if doubt is not None:
+            self.doubts.add(f"{place}.{key}", doubt)
 
+    def _json_copy(self, members: dict[Any, Any], place: str) -> dict[str, Any] | None:
+        """Return a copy of an object, with only the types that JSON has.
 
-def _json_copy(value: Any, place: str) -> Any:
-    """Return a copy of a value, with only the types that JSON has.
+        Keys and values that JSON cannot represent are problems, and absent from the copy.
 
-    Raises:
-        _Problem: JSON cannot represent the value, or the value nests too deep.
-    """
-    try:
-        text = orjson.dumps(value, option=STRICT_JSON)
-        if b"null" in text:
-            # orjson writes numbers that are not finite as null. This raises an error for them.
-            json.dumps(value, allow_nan=False, default=str)
-    except (TypeError, ValueError) as error:
-        raise _Problem(f"{place}: cannot be written as JSON: {error}") from None
-    copy = orjson.loads(text)
-    if nests_deeper(copy, MAX_DEPTH):
-        raise _Problem(f"{place}: nests more than {MAX_DEPTH} deep")
-    return copy
-
-
-def _shaped(value: Any, shape: Any, place: str) -> Any:
-    """Return a template or question as an instance of `shape`, a struct of msgspec.
-
-    Raises:
-        _Problem: a key is missing, or the value of a key has another type or is out of range.
-    """
-    try:
-        return convert(value, shape)
-    except (ValidationError, UnicodeError) as error:
-        raise _shape_problem(str(error), value, place) from None
-
-
-def _shape_problem(error: str, value: Any, place: str) -> _Problem:
-    """Return the problem of a template or question that lacks its shape, with a hint for the user.
-
-    Args:
-        error: the message of msgspec: "Expected `str`, got `int` - at `$.reference_answer`".
-        value: the template or question.
-        place: place of the template or question. The path in the message is added to it.
-    """
-    message, _, path = error.partition(" - at `$")
-    path = path.removesuffix("`")
-
-    if path.startswith(".tags[...]"):
-        # The message of msgspec does not name the tag that is wrong, but `read_tags` does.
+        Returns:
+            None if the object nests too deep, which is a problem, too.
+        """
         try:
-            read_tags(value["tags"])
-        except ValueError as tags_error:
-            return _Problem(f"{place}.{tags_error}")
+            text = to_strict_json(members)
+        except (TypeError, ValueError, RecursionError):
+            text = to_strict_json(self._without_unwritable(members, place))
+        copy = orjson.loads(text)
+        if nests_deeper(copy, MAX_DEPTH):
+            self.problems.add(place, f"nests more than {MAX_DEPTH} deep")
+            return None
+        return dict(copy)
 
-    key = path.rpartition(".")[2]
-    hint = ""
-    if message.startswith("Expected `str") and message.endswith(("`int`", "`float`", "`bool`")):
-        hint = "; put it in quotes"
-    elif key == "tags":
-        hint = "; write {key: value} or [name]"
-    elif message.endswith("missing required field `steps`"):
-        # The user wrote a step where a group is expected.
-        message = "Expected `array`, got `object`"
-        hint = _HINT_FOR_FLAT_STEPS
-    elif message.startswith("Invalid enum value"):
-        hint = f"; write {_CHOICES.get(key, '')}, or leave it out"
-    return _Problem(f"{place}{path}: {message}{hint}")
+    def _without_unwritable(self, members: dict[Any, Any], place: str) -> dict[str, Any]:
+        """Return the members of an object that JSON can represent; add a problem for each other."""
+        writable = {}
+        for key, value in members.items():
+            key_place = f"{place}.{str(key)[:MAX_NAME_CHARACTERS]}"
+            problem = problem_as_json(value)
+            if not isinstance(key, str):
+                problem = f"expected text as key, got {describe_value(key)}; put it in quotes"
+                self.problems.add(key_place, problem)
+            elif problem_as_json(key) is not None or problem is not None:
+                self.problems.add(key_place, f"cannot be written as JSON: {problem}")
+                if isinstance(value, int):
+                    writable[key] = str(value)  # As the message says it should be.
+            else:
+                writable[key] = value
+        return writable

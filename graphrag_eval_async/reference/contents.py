@@ -14,6 +14,7 @@ from graphrag_eval_async.steps import check_step, compares_by_name, needs_execut
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from graphrag_eval_async.records.question import Matching
     from graphrag_eval_async.steps import Comparator
 
 KEYS_BEYOND_OUTPUT = frozenset({"args_match", "order"})
@@ -50,7 +51,7 @@ NO_STEPS = EncodedSteps()
 
 @dataclass(slots=True)
 class Contents:
-    """The questions of a reference set, and the problems and probable mistakes in it."""
+    """The questions of a reference set, and the probable mistakes in it."""
 
     comparators: Mapping[str, Comparator]
     questions: dict[str, Question] = field(default_factory=dict)  # By id.
@@ -59,8 +60,7 @@ class Contents:
     # Equal tags are stored once, since many questions share them.
     tags: dict[Tags, Tags] = field(default_factory=dict)
     lacks_output: bool = False  # Whether a step has only the query that gives its output.
-    problems: list[str] = field(default_factory=list)  # Why the set is invalid: "place: what".
-    doubts: list[str] = field(default_factory=list)  # Probable mistakes, in the same form.
+    doubts: list[str] = field(default_factory=list)  # Probable mistakes: "place: what".
 
     def add_step(self, step: dict[str, Any]) -> None:
         """Check a reference step whose keys have the right types, and store its name.
@@ -99,18 +99,9 @@ class Contents:
         tags = read_tags(question.tags, template_tags)
         tags = self.tags.setdefault(tags, tags)
 
-        answer = question.reference_answer
-        if type(answer) is list:
-            if question.match not in ("contains", "list"):
-                raise ValueError(
-                    "reference_answer: a list needs `match: contains` or `match: list`"
-                )
-            answer = "\n".join(answer)
-        if question.match is not None or question.tolerance is not None:
-            # The rules for answers take long to import, and most reference sets do not need them.
-            from graphrag_eval_async.steps.answers import check_match
-
-            check_match(question.match, answer, question.tolerance)
+        answer = text_of_answer(
+            question.reference_answer, match=question.match, tolerance=question.tolerance
+        )
 
         is_usual = steps.are_usual and question.match is None and limits == NO_LIMITS
         self.questions[question.id] = Question(
@@ -126,6 +117,31 @@ class Contents:
             tolerance=question.tolerance,
             is_usual=is_usual,
         )
+
+
+def text_of_answer(
+    answer: str | list[str] | None, *, match: Matching | None, tolerance: float | None
+) -> str | None:
+    """Return a reference answer as text; the texts of a list are lines. None if there is none.
+
+    Args:
+        answer: the reference answer of a question.
+        match: how the question matches answers; None if it does not say.
+        tolerance: maximum difference of numbers, as a share; None if the question does not say.
+
+    Raises:
+        ValueError: answers cannot be matched with it. The message begins with the wrong key.
+    """
+    if isinstance(answer, list):
+        if match not in ("contains", "list"):
+            raise ValueError("reference_answer: a list needs `match: contains` or `match: list`")
+        answer = "\n".join(answer)
+    if match is not None or tolerance is not None:
+        # The rules for answers take long to import, and most reference sets do not need them.
+        from graphrag_eval_async.steps.answers import check_match
+
+        check_match(match, answer, tolerance)
+    return answer
 
 
 def has_usual_steps(groups: Sequence[Sequence[Mapping[str, Any]]], size: int) -> bool:

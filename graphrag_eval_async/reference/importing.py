@@ -245,9 +245,9 @@ def _question(question_id: str, values: Mapping[str, Any]) -> dict[str, Any]:
         step = {"name": "sparql_query", "reference_query": values["reference_query"]}
         question["reference_steps"] = [[step]]
 
-    contents = read_templates([{"template_id": "all", "questions": [question]}], comparators={})
-    if contents.problems:
-        raise ValueError(_PLACE_IN_TEMPLATES.sub("", contents.problems[0]))
+    reading = read_templates([{"template_id": "all", "questions": [question]}], comparators={})
+    if reading.problems:
+        raise ValueError(_PLACE_IN_TEMPLATES.sub("", reading.problems[0]))
     return question
 
 

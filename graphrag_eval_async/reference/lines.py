@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from graphrag_eval_async.records.yaml_file import compose_document
+from graphrag_eval_async.records.document import Document
 
 MAX_BYTES = 50_000_000
 """Size of the largest file that is searched, which takes about ten seconds."""
@@ -24,7 +24,7 @@ def lines_of_questions(path: str) -> dict[str, int]:
     """
     if Path(path).stat().st_size > MAX_BYTES:
         return {}
-    root = compose_document(path)
+    root = Document(Path(path)).root
     lines: dict[str, int] = {}
     for template in _items(root):
         for question in _items(_value(template, "questions")):

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from msgspec import Raw
-
 from graphrag_eval_async.errors import ReferenceDataError, UsageError, warn_caller
+from graphrag_eval_async.reference.files import read_reference_file
 from graphrag_eval_async.reference.reference_set import Reference
 
 if TYPE_CHECKING:
@@ -20,8 +20,15 @@ if TYPE_CHECKING:
 MAX_LISTED = 20
 """Maximum doubts in a warning; `Reference.doubts` has all."""
 
-MAX_CHARACTERS_OF_RESPONSE = 1000
-"""How many characters of a dict are searched for the key that only responses have."""
+_TELLING_KEYS = (
+    "question_id",
+    "questions",
+    "question",
+    "question_text",
+    "actual_answer",
+    "actual_steps",
+)
+"""Keys that tell responses and results from questions."""
 
 
 def load_reference(
@@ -86,7 +93,9 @@ def _read(
             users often pass by mistake, the error says only that.
     """
     try:
-        return _read_file_or_dicts(reference, comparators)
+        if isinstance(reference, str | os.PathLike):
+            return read_reference_file(os.fspath(reference), comparators)
+        return Reference(reference, comparators=comparators)
     except ReferenceDataError as error:
         advice = _advice_on_other_file(reference)
         if advice is None:
@@ -111,41 +120,6 @@ def _advice_on_other_file(reference: str | os.PathLike[str] | Templates) -> str 
     return None
 
 
-def _read_file_or_dicts(
-    reference: str | os.PathLike[str] | Templates, comparators: Mapping[str, Comparator] | None
-) -> Reference:
-    """Read a reference set from a file or from dicts.
-
-    A file with the suffix ``.json`` is read as JSON, any other file as YAML.
-
-    Raises:
-        ReferenceDataError: the set cannot be read, or is invalid.
-    """
-    if not isinstance(reference, str | os.PathLike):
-        return Reference(reference, comparators=comparators)
-
-    # This module also imports YAML, which takes long.
-    from graphrag_eval_async.records.yaml_file import (
-        UnreadableFile,
-        check_keys,
-        read_bytes,
-        read_yaml,
-    )
-
-    source = os.fspath(reference)
-    try:
-        text = read_bytes(source)
-        templates: Any
-        if source.endswith(".json"):
-            check_keys(text)
-            templates = Raw(text)
-        else:
-            templates = read_yaml(text)
-        return Reference(templates, source=source, comparators=comparators)
-    except UnreadableFile as error:
-        raise ReferenceDataError([str(error)], source) from error
-
-
 def _warn_of_doubts(doubts: Sequence[str], source: str | None) -> None:
     """Warn of the first `MAX_LISTED` doubts about a reference set, and count the rest.
 
@@ -163,7 +137,8 @@ def _warn_of_doubts(doubts: Sequence[str], source: str | None) -> None:
 def _holds_responses(reference: Any) -> bool:
     """Return whether a reference set that cannot be read holds responses or results.
 
-    They have the key ``question_id``, which no reference set has.
+    They have the key ``question_id``, which no reference set has. Questions may have it by mistake,
+    but these also have a text, and nothing of an agent.
 
     Args:
         reference: the path of a file, or the templates, of which only the first is searched.
@@ -173,8 +148,19 @@ def _holds_responses(reference: Any) -> bool:
             text = Path(reference).read_bytes()
         except (OSError, ValueError):
             return False
-        return b'"question_id"' in text and b'"questions"' not in text
-    if isinstance(reference, list):
-        beginning = repr(reference[:1])[:MAX_CHARACTERS_OF_RESPONSE]
-        return "'question_id'" in beginning
-    return False
+        found_keys = {key for key in _TELLING_KEYS if _has_key(text, key.encode())}
+    elif isinstance(reference, list) and reference and isinstance(reference[0], dict):
+        found_keys = {key for key in _TELLING_KEYS if key in reference[0]}
+    else:
+        return False
+
+    if "question_id" not in found_keys or "questions" in found_keys:
+        return False
+    is_of_agent = not found_keys.isdisjoint({"actual_answer", "actual_steps"})
+    has_text = not found_keys.isdisjoint({"question", "question_text"})
+    return is_of_agent or not has_text
+
+
+def _has_key(text: bytes, key: bytes) -> bool:
+    """Return whether JSON or YAML text has an object with a key."""
+    return re.search(rb"""(?<!\w)""" + key + rb"""["']?\s*:""", text) is not None

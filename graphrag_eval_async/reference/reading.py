@@ -4,29 +4,49 @@ from __future__ import annotations
 
 from contextlib import suppress
 from datetime import date, time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
 from msgspec import Raw
 
 from graphrag_eval_async.records.database_values import find_json_writer
-from graphrag_eval_async.reference.careful import STRICT_JSON, CarefulReader
+from graphrag_eval_async.reference.careful import CarefulReader
+from graphrag_eval_async.reference.strict_json import STRICT_JSON
 from graphrag_eval_async.reference.usual import read_usual
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from graphrag_eval_async.records.document import Document
     from graphrag_eval_async.reference.contents import Contents
     from graphrag_eval_async.steps import Comparator
 
 
-def read_templates(templates: Any, comparators: Mapping[str, Comparator]) -> Contents:
-    """Return the contents of templates, with the problems and probable mistakes in them.
+class Reading(NamedTuple):
+    """What was read of templates.
+
+    Attributes:
+        contents: the valid questions.
+        problems: what makes the templates invalid, as texts with places.
+        doubts: what is probably a mistake, in the same form.
+    """
+
+    contents: Contents
+    problems: list[str]
+    doubts: list[str]
+
+
+def read_templates(
+    templates: Any, comparators: Mapping[str, Comparator], document: Document | None = None
+) -> Reading:
+    """Read and check templates.
 
     Args:
         templates: a list of template dicts, or the text of a JSON file as `Raw`. If it is anything
-            else, the contents have a problem that says so.
+            else, there is a problem that says so.
         comparators: your own comparison of steps, by name of reference step.
+        document: the file of the templates, for the lines of mistakes; None if they are from no
+            file.
 
     Raises:
         UnreadableFile: the text is not valid JSON.
@@ -36,7 +56,7 @@ def read_templates(templates: Any, comparators: Mapping[str, Comparator]) -> Con
     if text is not None:
         contents = read_usual(text, comparators)
         if contents is not None:
-            return contents
+            return Reading(contents, problems=[], doubts=[])
 
     # The careful reader takes Python values, and reports each problem.
     if isinstance(templates, Raw):
@@ -48,7 +68,9 @@ def read_templates(templates: Any, comparators: Mapping[str, Comparator]) -> Con
         # Templates that nest too deep stay as they are: the careful reader reports them.
         with suppress(RecursionError):
             templates = _with_json_values(templates)
-    return CarefulReader(comparators).read(templates)
+    reader = CarefulReader(comparators, document)
+    contents = reader.read(templates)
+    return Reading(contents, reader.problems.texts(document), reader.doubts.texts(document))
 
 
 def _json_text(templates: Any) -> Raw | None:

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphrag_eval_async.errors import ReferenceDataError
+from graphrag_eval_async.records.document import Document
 from graphrag_eval_async.records.question import AnyQuestion
 from graphrag_eval_async.reference.contents import Contents, names_in_last_group
 from graphrag_eval_async.reference.reading import read_templates
@@ -131,20 +132,18 @@ class Reference:
                 The output of such a step may be anything.
 
         Raises:
-            ReferenceDataError: the templates are invalid. The error lists the first problem of each
-                question.
+            ReferenceDataError: the templates are invalid. The error lists all problems.
         """
-        contents = read_templates(templates, comparators or {})
-        if source is not None and (contents.problems or contents.doubts):
-            # This module also imports YAML, which takes long.
-            from graphrag_eval_async.records.yaml_file import with_lines
+        document = None if source is None else Document(Path(source))
+        reading = read_templates(templates, comparators or {}, document)
+        if reading.problems:
+            raise ReferenceDataError(reading.problems, source, reading.doubts)
 
-            contents.problems = with_lines(contents.problems, Path(source))
-            contents.doubts = with_lines(contents.doubts, Path(source))
-        if contents.problems:
-            raise ReferenceDataError(contents.problems, source)
-
-        contents.doubts += idle_comparators(contents.comparators, contents.step_names)
+        contents = reading.contents
+        contents.doubts = [
+            *reading.doubts,
+            *idle_comparators(contents.comparators, contents.step_names),
+        ]
         # The attributes are set from the contents, as they are after unpickling.
         self.__setstate__(contents)
 

@@ -54,20 +54,6 @@ def keys_of_shape(shape: Any) -> tuple[str, ...]:
     return tuple(sorted(shape.__struct_fields__))
 
 
-def steps_with_places(group: Any, place: str) -> list[tuple[str, dict[str, Any]]]:
-    """Return the place and the dict of each step in a group.
-
-    Args:
-        group: a list of steps, or an object with the list at `steps` and an `order`.
-        place: the place of the group in the templates, such as ``templates[0]...``.
-    """
-    steps = group
-    if isinstance(group, dict):
-        steps = group["steps"]
-        place = f"{place}.steps"
-    return [(f"{place}[{index}]", step) for index, step in enumerate(steps)]
-
-
 _Order: Any = Literal["strict", "any"] | None
 Score: Any = Literal["exact", "f1", "values_f1"] | None
 ColumnRule: Any = Literal["contents", "name", "count"] | None

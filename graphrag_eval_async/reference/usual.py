@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 import msgspec
 from msgspec import Meta, Struct, convert
 
-from graphrag_eval_async.catalogue.media_types import CSV, GRAPHS, MEDIA_TYPES
+from graphrag_eval_async.catalogue.media_types import CSV, GRAPHS, MEDIA_TYPES, TSV
 from graphrag_eval_async.catalogue.tags import read_tags
 from graphrag_eval_async.errors import MalformedStep
 from graphrag_eval_async.records.question import Matching  # noqa: TC001  (msgspec reads annotations)
@@ -21,6 +21,7 @@ from graphrag_eval_async.reference.contents import (
     EncodedSteps,
     has_usual_steps,
 )
+from graphrag_eval_async.reference.doubts import doubt_about_id
 from graphrag_eval_async.reference.shapes import (  # msgspec reads annotations.
     ColumnRule,  # noqa: TC001
     Score,  # noqa: TC001
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
     from graphrag_eval_async.steps import Comparator
 
-_CHECKED_FOR_MISTAKES = (*GRAPHS, CSV)
+_CHECKED_FOR_MISTAKES = (*GRAPHS, CSV, TSV)
 """Media types of outputs that only the careful reader checks for probable mistakes."""
 
 _USUAL_MEDIA_TYPES = tuple(name for name in MEDIA_TYPES if name not in _CHECKED_FOR_MISTAKES)
@@ -166,13 +167,28 @@ def _add_template(contents: Contents, template: _UsualTemplate) -> None:
 
     Raises:
         ValueError: a question is invalid.
+        _Unusual: an id or a text is probably not as it was meant.
     """
     contents.templates.append(template.template_id)
     template_tags = read_tags(template.tags)
+    _check_id(template.template_id)
     for question in template.questions:
+        _check_id(question.id)
+        if not question.question_text.strip():
+            raise _Unusual
         contents.add_question(
             question,
             template_id=template.template_id,
             template_tags=template_tags,
             steps=question.reference_steps or NO_STEPS,
         )
+
+
+def _check_id(identifier: str) -> None:
+    """Check that there is no doubt about an id.
+
+    Raises:
+        _Unusual: there is a doubt.
+    """
+    if doubt_about_id(identifier) is not None:
+        raise _Unusual

@@ -26,7 +26,7 @@ def test_every_problem_of_a_reference(folder: Folder, capfd: pytest.CaptureFixtu
     assert first == f"reference set: {len(problems)} problems in {reference}"
     assert [problem.split(":")[0] for problem in problems] == [
         "  templates[0].questions[1].id",
-        "  templates[0].questions[2]",
+        "  templates[0].questions[2].question_text",
     ]
     assert not err
 
@@ -39,12 +39,57 @@ def test_every_problem_of_responses(folder: Folder, capfd: pytest.CaptureFixture
     *rejects, missing, summary = out.splitlines()
     assert [int(line.split(" line ")[1].split()[0]) for line in rejects] == [*range(2, 22), 23]
     assert all(line.startswith(f"{responses}: line ") for line in rejects)
-    assert missing == "question 'q2': no response"
+    assert missing == "1 question without a response: 'q2'"
     assert summary == (
         "reference set valid (templates: 2, questions: 3); "
         "responses: 2, rejected lines: 21, questions without a response: 1"
     )
     assert not err
+
+
+def test_warnings_are_listed_beside_problems(
+    folder: Folder, capfd: pytest.CaptureFixture[str]
+) -> None:
+    questions = [{"id": 1, "question_text": "?"}, {"id": "q2", "question_text": "?", "mach": "x"}]
+    reference = folder.write(
+        "broken.json", orjson.dumps([{"template_id": "t", "questions": questions}])
+    )
+    assert run("validate", reference) == 2
+    headline, problem, warning = capfd.readouterr().out.splitlines()
+    assert headline == f"reference set: 1 problem in {reference}"
+    assert problem.startswith("  templates[0].questions[0].id: expected text, got the number 1")
+    assert warning.startswith("warning: templates[0].questions[1].mach: unknown key, ignored; did")
+
+
+def test_steps_under_a_wrong_key_are_a_problem(
+    folder: Folder, capfd: pytest.CaptureFixture[str]
+) -> None:
+    step = {"name": "find", "output": "x"}
+    asked = {"id": "q", "question_text": "?", "expected_steps": [[step]]}
+    templates = [{"template_id": "t", "questions": [asked]}]
+    reference = folder.write("broken.json", orjson.dumps(templates))
+    assert run("validate", reference) == 2
+    assert "did you mean reference_steps?" in capfd.readouterr().out
+
+
+def test_questions_without_a_response_are_counted_in_one_line(
+    folder: Folder, capfd: pytest.CaptureFixture[str]
+) -> None:
+    questions = [question(f"q{number}", "a") for number in range(300)]
+    templates = [{"template_id": "t", "questions": questions}]
+    reference = folder.write("large.json", orjson.dumps(templates))
+    assert run("validate", reference, folder.lines(response("q0"))) == 0
+    missing, summary = capfd.readouterr().out.splitlines()
+    assert missing == "299 questions without a response: 'q1', 'q2', 'q3' and 296 more"
+    assert summary.endswith("responses: 1, rejected lines: 0, questions without a response: 299")
+
+
+def test_a_set_without_questions_is_a_warning(
+    folder: Folder, capfd: pytest.CaptureFixture[str]
+) -> None:
+    reference = folder.write("none.json", orjson.dumps([{"template_id": "t", "questions": []}]))
+    assert run("validate", reference) == 0
+    assert capfd.readouterr().out.startswith("warning: there are no questions\n")
 
 
 @pytest.fixture

@@ -87,6 +87,7 @@ VALUES = st.recursive(
 )
 
 
+@pytest.mark.filterwarnings("ignore::graphrag_eval_async.GraphragEvalWarning")
 @settings(max_examples=60)
 @given(TEXTS, TEXTS, st.none() | TEXTS, st.dictionaries(TEXTS, VALUES, max_size=3), VALUES)
 def test_saved_sets_load_back_equal(

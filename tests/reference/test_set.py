@@ -100,7 +100,7 @@ def test_tags_of_a_question_take_precedence_over_those_of_its_template(tmp_path:
         (
             asking(tags="hard"),
             (
-                f"{QUESTION}.tags: Expected `object | array | null`, got `str`; write "
+                f"{QUESTION}.tags: expected an object or a list of names, got 'hard'; write "
                 "{key: value} or [name]"
             ),
         ),
@@ -117,21 +117,24 @@ def test_tags_of_a_question_take_precedence_over_those_of_its_template(tmp_path:
             [*asking(), *template()],
             "templates[1].template_id: 't' is already the template_id of templates[0]",
         ),
-        ([{"template_id": "t"}], "templates[0]: Object missing required field `questions`"),
-        ([{"template_id": "t", "questions": [None]}], f"{QUESTION}: Expected `object`, got `null`"),
+        ([{"template_id": "t"}], "templates[0].questions: missing; a template needs it"),
+        (
+            [{"template_id": "t", "questions": [None]}],
+            f"{QUESTION}: expected a question",
+        ),
         (steps({"name": "x"}), f"{STEP}.output: missing"),
-        (of_step(score="high"), f"{STEP}.score: Invalid enum value 'high'"),
+        (of_step(score="high"), f"{STEP}.score: expected exact, f1 or values_f1, got 'high'"),
         (
             of_step(args_match="all", args={}),
-            f"{STEP}.args_match: Invalid enum value 'all'; write exact, ",
+            f"{STEP}.args_match: expected exact, none or subset, got 'all'; write one of",
         ),
         (of_step(args_match="exact"), f"{STEP}.args: missing; args_match compares them"),
         (steps({"name": "x", "args": {}, "args_match": "none"}), f"{STEP}.output: missing"),
         (
             asking(reference_steps=[{"steps": [{"name": "x", "output": "y"}], "order": "strikt"}]),
             (
-                f"{QUESTION}.reference_steps[0].order: Invalid enum value 'strikt'; write strict "
-                "or any"
+                f"{QUESTION}.reference_steps[0].order: expected any or strict, got 'strikt'; for "
+                "the order of rows, write ordered: true in the step"
             ),
         ),
         (
@@ -147,13 +150,16 @@ def test_tags_of_a_question_take_precedence_over_those_of_its_template(tmp_path:
         ),
         (
             asking(forbidden_steps="x"),
-            f"{QUESTION}.forbidden_steps: Expected `array | null`, got `str`",
+            f"{QUESTION}.forbidden_steps: expected a list of texts, got 'x'; write [x]",
         ),
         (
             template(question({"name": "x", "output": "y"}, forbidden_steps=["X-"])),
             f"{QUESTION}.forbidden_steps: 'X-' is also a reference step",
         ),
-        ([{**asking()[0], "max_steps": -1}], "templates[0].max_steps: Expected `int` >= 0"),
+        (
+            [{**asking()[0], "max_steps": -1}],
+            "templates[0].max_steps: expected a whole number of 0 or more",
+        ),
         (of_step(score="f1"), f"{STEP}.score: f1 is only for outputs"),
         (of_step(reference_query="DROP ALL"), f"{STEP}.reference_query: expected a SPARQL query"),
         (of_step(name="retrieve_time_series", args={"mrid": 5}), f"{STEP}.args.mrid: "),
@@ -204,22 +210,25 @@ INVALID = """\
 """
 
 
-def test_the_first_problem_of_each_question_is_listed(tmp_path: Path) -> None:
+def test_every_problem_is_listed(tmp_path: Path) -> None:
     path = tmp_path / "r.yaml"
     path.write_text(INVALID)
     with pytest.raises(ReferenceDataError) as caught:
         load_reference(path)
     expected = [
-        f"templates[0].template_id: Expected `str`, got `int`; {QUOTES} (line 1)",
-        f"{QUESTION}: Object missing required field `question_text` (line 3)",
+        f"templates[0].template_id: expected text, got the number 1; {QUOTES} (line 1)",
+        f"{QUESTION}.question_text: missing; a question needs it (line 3)",
         (
-            "templates[0].questions[2].reference_steps[0]: Expected `array`, got `object`; "
+            "templates[0].questions[2].reference_steps[0]: expected a list of steps, got a step; "
             f"{FLAT} (line 8)"
         ),
-        f"{OTHER}.reference_answer: Expected `str | array | null`, got `int`; {QUOTES} (line 12)",
         (
-            "templates[1].questions[1].id: 'r' is already the id of templates[0].questions[1] "
-            "(line 13)"
+            f"{OTHER}.reference_answer: expected text or a list of texts, got the number 5; "
+            f"{QUOTES} (line 12)"
+        ),
+        (
+            f"{OTHER}.id: 'r' is already the id of templates[0].questions[1]; choose another; "
+            "in 2 places (lines 12, 13)"
         ),
     ]
     assert caught.value.problems == expected
@@ -260,7 +269,7 @@ def test_duplicate_keys_in_large_json_files(tmp_path: Path) -> None:
 )
 def test_values_that_have_no_json_text(value: Any) -> None:
     (found,) = problems(of_step(args={"a": value}))
-    assert found.startswith(f"{QUESTION}: cannot be written as JSON: ")
+    assert found.startswith(f"{QUESTION}.reference_steps: cannot be written as JSON: ")
 
 
 WITH_DATES = """\
@@ -298,7 +307,8 @@ def test_a_time_of_day_is_iso_text() -> None:
 
 def test_a_step_with_a_comparator_of_the_callers_needs_no_output_and_may_have_any_keys() -> None:
     own, raw = {"influx": lambda _r, _a: 1.0}, steps({"name": "influx"})
-    assert problems(raw) == [f"{STEP}.output: missing"]
+    advice = "write the expected output, or a reference_query that returns it"
+    assert problems(raw) == [f"{STEP}.output: missing; {advice}"]
     assert len(load_reference(raw, comparators=own, strict=True)) == 1
     raw = steps({"name": "influx", "tolerance": 0.1, "output_media_type": "text/x"})
     assert load_reference(raw, comparators=own, strict=True).doubts == ()
@@ -345,12 +355,12 @@ def test_unknown_keys_and_media_types(tmp_path: Path) -> None:
         ),
     ]
     for doubts, lines in [
-        (listed, [3, 7, 11, 11]),
-        (problems(as_json, strict=True), [4, 9, 19, 22]),
+        (listed, ["line 3", "lines 7, 14", "line 11", "line 11"]),
+        (problems(as_json, strict=True), ["line 4", "lines 9, 30", "line 19", "line 22"]),
     ]:
         for doubt, start, line in zip(doubts, expected, lines, strict=True):
             assert doubt.startswith(start)
-            assert doubt.endswith(f"(line {line})")
+            assert doubt.endswith(f"({line})")
 
 
 def test_comparators_that_no_step_needs() -> None:

@@ -200,7 +200,7 @@ async def test_a_match_comes_before_a_judge() -> None:
 
 
 WRONG: list[tuple[Any, dict[str, Any], str]] = [
-    (None, {"match": "exact"}, "match: needs a reference_answer"),
+    (None, {"match": "exact"}, "reference_answer: missing; `match` compares answers with it"),
     (" ", {"match": "exact"}, "reference_answer: is blank"),
     ("", {"match": "list"}, "reference_answer: is blank"),
     (
@@ -212,18 +212,26 @@ WRONG: list[tuple[Any, dict[str, Any], str]] = [
     (["a"], {"match": "exact"}, "reference_answer: a list needs `match: contains`"),
     ([], {"match": "list"}, "reference_answer: is blank"),
     (["a"], {}, "reference_answer: a list needs"),
-    ([1], {"match": "list"}, "reference_answer[0]: Expected `str`, got `int`; put it in quotes"),
+    (
+        [1],
+        {"match": "list"},
+        "reference_answer[0]: expected text, got the number 1",
+    ),
     ("5", {"tolerance": 0.1}, "tolerance: needs `match: number`"),
     (
         "5",
         {"match": "number", "tolerance": 5},
         "tolerance: is relative and must be below 1; 0.05 is 5%",
     ),
-    ("5", {"match": "number", "tolerance": -1}, "tolerance: Expected `float` >= 0.0"),
+    (
+        "5",
+        {"match": "number", "tolerance": -1},
+        "tolerance: expected a number of 0 or more",
+    ),
     (
         "5",
         {"match": "numbr"},
-        "match: Invalid enum value 'numbr'; write exact, contains, number, regex or list",
+        "match: expected contains, exact, list, number or regex, got 'numbr'; did you mean number?",
     ),
 ]
 

@@ -201,7 +201,7 @@ STEP: dict[str, Any] = {"name": "sparql_query", "output": "T1"}
 @each("query", [5, "", "hello", "DELETE WHERE { ?s ?p ?o }"])
 def test_a_reference_query_that_is_none_is_refused(query: Any) -> None:
     with pytest.raises(
-        ReferenceDataError, match=r"reference_query: [Ee]xpected (a SPARQL query|`str)"
+        ReferenceDataError, match=r"reference_query: expected (a SPARQL query|text)"
     ):
         load_reference(groups([{**STEP, "reference_query": query}]))
 

@@ -125,7 +125,7 @@ ONLY = "values_f1 is only for outputs that are compared as"
         ({"name": "retrieval"}, ONLY),
         ({"output": None, "args": {}, "args_match": "exact"}, ONLY),
         ({"output": None, "reference_query": "DESCRIBE <urn:a>"}, ONLY),
-        ({"score": "values"}, "write exact, f1 or values_f1"),
+        ({"score": "values"}, "expected exact, f1 or values_f1"),
     ],
 )
 def test_mistakes_in_the_reference(keys: dict[str, Any], message: str) -> None:

@@ -182,8 +182,11 @@ def _stream(
     questions, responses = [], []
     for id_, row in zip(ids, rows, strict=True):
         question, reference_answer, actual_answer, problem = row
-        known = {"question_text": question, "reference_answer": reference_answer}
-        questions.append({"id": id_, **known})
+        # A row without a question is skipped, but an empty question would be a warning.
+        question_text = question if question.strip() else "no question"
+        questions.append(
+            {"id": id_, "question_text": question_text, "reference_answer": reference_answer}
+        )
         answer = {} if problem else {"actual_answer": actual_answer}
         responses.append({"question_id": id_, **answer})
     return evaluate_stream(

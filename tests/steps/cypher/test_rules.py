@@ -413,8 +413,11 @@ def test_reference_outputs_that_cannot_be_read() -> None:
 @pytest.mark.parametrize(
     ("keys", "problem"),
     [
-        ({"match_columns": "names"}, "match_columns: Invalid enum value 'names'"),
-        ({"compare": "rows"}, "compare: Invalid enum value 'rows'"),
+        (
+            {"match_columns": "names"},
+            "match_columns: expected contents, count or name, got 'names'",
+        ),
+        ({"compare": "rows"}, "compare: expected table, got 'rows'"),
         ({"match_columns": "name", "score": "values_f1"}, "match_columns: not with score"),
         ({"compare": "table", "output_media_type": "text/csv"}, "compare: only with"),
         (
