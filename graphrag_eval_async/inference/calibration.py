@@ -20,7 +20,7 @@ from graphrag_eval_async.inference.labels import (
     read_label,
     score_of,
 )
-from graphrag_eval_async.inference.one_look import student_quantile, upper
+from graphrag_eval_async.inference.one_look import probability_below_upper_end, student_quantile
 from graphrag_eval_async.text import did_you_mean
 
 if TYPE_CHECKING:
@@ -243,7 +243,7 @@ def corrected_mean(found: Estimate, level: float) -> dict[str, Any]:
     if found.labelled < 2 or squares <= 1e-24:
         return corrected | {"reason": "no interval, since the labels do not vary"}
     se = sqrt(found.labelled / (found.labelled - 1) * squares)
-    margin = student_quantile(upper(level), found.labelled - 1) * se
+    margin = student_quantile(probability_below_upper_end(level), found.labelled - 1) * se
     low, high = max(0.0, found.mean - margin), min(1.0, found.mean + margin)
     interval = {"level": level, "low": low, "high": high, "kind": "one_look"}
     return corrected | {"se": se, "interval": interval}

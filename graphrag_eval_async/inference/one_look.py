@@ -17,8 +17,20 @@ if TYPE_CHECKING:
 EXACT_DF = 200
 """From this many degrees of freedom on, an expansion gives quantiles to 12 digits."""
 
+BISECTIONS = 60
+"""How often the range of a quantile is halved: its last digits no longer change."""
 
-def one_look(found: Clusters, level: float, *, bounded: bool) -> tuple[float, float] | None:
+SAME_SIZE = 1e-12
+"""Values whose spread is a smaller share of their size are equal but for rounding."""
+
+SAME_SQUARES = SAME_SIZE**2
+"""The same for squares."""
+
+NO_SKEWNESS = 1e-9
+"""With a smaller skewness, Hall's transformation is the identity but for rounding."""
+
+
+def one_look(stats: Clusters, level: float, *, bounded: bool) -> tuple[float, float] | None:
     """Return the ends of a confidence interval for the mean, for one look; None if nothing can be
     said.
 
@@ -37,21 +49,23 @@ def one_look(found: Clusters, level: float, *, bounded: bool) -> tuple[float, fl
     their spread is not known.
 
     Args:
-        found: the values, grouped by question.
+        stats: statistics of the questions' means.
         level: confidence level, between 0 and 1.
         bounded: whether the metric is from 0 to 1; then the ends are, too.
     """
-    if found.se is None:
+    if stats.se is None:
         return None
-    if found.unanimous is not None:
-        z = NormalDist().inv_cdf(upper(level))
-        return wilson(found.unanimous / found.questions, found.questions, z)
-    if found.se <= 1e-12 * abs(found.mean):
+    if stats.unanimous is not None:
+        share = stats.unanimous / stats.questions
+        z = NormalDist().inv_cdf(probability_below_upper_end(level))
+        return wilson_interval(share, stats.questions, z)
+    if stats.se <= SAME_SIZE * abs(stats.mean):
         return None
-    t = student_quantile(upper(level), found.questions - 1)
-    if bounded and 0 < found.mean < 1:
-        return wilson(found.mean, found.mean * (1 - found.mean) / found.se**2, t)
-    return found.mean - t * found.se, found.mean + t * found.se
+    t = student_quantile(probability_below_upper_end(level), stats.questions - 1)
+    if bounded and 0 < stats.mean < 1:
+        effective_size = stats.mean * (1 - stats.mean) / stats.se**2
+        return wilson_interval(stats.mean, effective_size, t)
+    return stats.mean - t * stats.se, stats.mean + t * stats.se
 
 
 def change_interval(
@@ -60,12 +74,8 @@ def change_interval(
     """Return the ends of a confidence interval for the mean of changes, for one look; None if there
     is none.
 
-    - `bounded` changes that are all -1, 0 or 1, or all equal: Student's t interval over these, one
-      -1 and one 1 more: Bonett and Price (2012, "Adjusted Wald confidence interval for a difference
-      of binomial proportions based on paired data"), with the quantile of Student's t. Without the
-      two, an interval would be too narrow if few questions changed, all in one direction;
-    - other changes: the transformed t interval of Hall (1992, "On the removal of skewness by
-      transformation"), which follows their skewness.
+    - `bounded` changes that are all -1, 0 or 1, or all equal: see `_bonett_price_interval`;
+    - other changes: see `_hall_interval`. There is none if they are all equal.
 
     It contains the mean that was observed.
 
@@ -74,53 +84,88 @@ def change_interval(
         level: confidence level, between 0 and 1.
         bounded: whether the scores are from 0 to 1; then the ends are from -1 to 1.
     """
-    n, size = len(changes), max(map(abs, changes)) or 1.0
+    if len(changes) < 2:
+        return None
+    are_whole = all(change in (-1.0, 0.0, 1.0) for change in changes)
+    are_equal = max(changes) - min(changes) <= SAME_SIZE
+    if bounded and (are_whole or are_equal):
+        ends = _bonett_price_interval(changes, level)
+    else:
+        ends = _hall_interval(changes, level)
+    if ends is None or not bounded:
+        return ends
+    low, high = ends
+    return max(low, -1.0), min(high, 1.0)
+
+
+def _bonett_price_interval(changes: Sequence[float], level: float) -> tuple[float, float]:
+    """Return Student's t interval over changes of at most 1, and over one -1 and one 1 more.
+
+    It is that of Bonett and Price (2012, "Adjusted Wald confidence interval for a difference of
+    binomial proportions based on paired data"), with the quantile of Student's t. Without the two,
+    it would be too narrow if few questions changed, all in one direction.
+    """
+    n = len(changes)
+    # The two added changes cancel in the sum, and add 2 to the sum of squares.
+    middle = fsum(changes) / (n + 2)
+    variance = (fsum(change * change for change in changes) + 2) / (n + 2) - middle * middle
+    t = student_quantile(probability_below_upper_end(level), n + 1)
+    margin = t * sqrt(variance / (n + 1))
+    mean = fsum(changes) / n
+    return min(middle - margin, mean), max(middle + margin, mean)
+
+
+def _hall_interval(changes: Sequence[float], level: float) -> tuple[float, float] | None:
+    """Return the transformed t interval of two changes or more, which follows their skewness.
+
+    Source: Hall (1992, "On the removal of skewness by transformation").
+
+    Returns:
+        None if all changes are equal.
+    """
+    n = len(changes)
+    # Computed in units of the largest change, so that squares do not overflow.
+    size = max(map(abs, changes)) or 1.0
     scaled = [change / size for change in changes]
     mean = fsum(scaled) / n
-    if n < 2:
+    variance = fsum((change - mean) ** 2 for change in scaled) / (n - 1)
+    if variance <= SAME_SQUARES:
         return None
-    if bounded and ({*changes} <= {-1.0, 0.0, 1.0} or max(changes) - min(changes) <= 1e-12):
-        middle = fsum(changes) / (n + 2)
-        variance = (fsum(change * change for change in changes) + 2) / (n + 2) - middle * middle
-        margin = student_quantile(upper(level), n + 1) * sqrt(variance / (n + 1))
-        low, high, size = middle - margin, middle + margin, 1.0
-        mean = fsum(changes) / n
-    else:
-        variance = fsum((change - mean) ** 2 for change in scaled) / (n - 1)
-        if variance <= 1e-24:
-            return None
-        skewness = fsum((change - mean) ** 3 for change in scaled) / (n * variance**1.5)
-        t = student_quantile(upper(level), n - 1) / sqrt(n)
-        low, high = (mean - sqrt(variance) * _untransformed(end, skewness, n) for end in (t, -t))
-    low, high = min(low, mean) * size, max(high, mean) * size
-    return (max(low, -1.0), min(high, 1.0)) if bounded else (low, high)
+    skewness = fsum((change - mean) ** 3 for change in scaled) / (n * variance**1.5)
+    t = student_quantile(probability_below_upper_end(level), n - 1) / sqrt(n)
+    low = mean - sqrt(variance) * _invert_transformation(t, skewness, n)
+    high = mean - sqrt(variance) * _invert_transformation(-t, skewness, n)
+    return min(low, mean) * size, max(high, mean) * size
 
 
-def _untransformed(end: float, skewness: float, n: int) -> float:
-    """Invert Hall's transformation of a studentized mean."""
-    if abs(skewness) < 1e-9:
-        return end
-    cube = 1 + skewness * (end - skewness / (6 * n))
-    return 3 / skewness * (copysign(abs(cube) ** (1 / 3), cube) - 1)
+def _invert_transformation(transformed: float, skewness: float, n: int) -> float:
+    """Return the studentized mean of `n` values that Hall's transformation maps to a value."""
+    if abs(skewness) < NO_SKEWNESS:
+        return transformed
+    cube = 1 + skewness * (transformed - skewness / (6 * n))
+    cube_root = copysign(abs(cube) ** (1 / 3), cube)
+    return 3 / skewness * (cube_root - 1)
 
 
-def upper(level: float) -> float:
-    """Return the probability below the upper end; less than 1 even if the level is the highest
-    double.
+def probability_below_upper_end(level: float) -> float:
+    """Return the probability below the upper end of a two-sided interval.
+
+    It is less than 1, even if the level is the highest double below 1.
     """
     return min((1 + level) / 2, nextafter(1.0, 0.0))
 
 
-def wilson(share: float, n: float, z: float) -> tuple[float, float]:
+def wilson_interval(share: float, n: float, z: float) -> tuple[float, float]:
     """Return the ends of Wilson's score interval for a share among `n` values, with a quantile
     `z`.
     """
     middle = share + z * z / (2 * n)
     margin = z * sqrt(share * (1 - share) / n + z * z / (4 * n * n))
-    whole = 1 + z * z / n
-    return 0.0 if share == 0 else (middle - margin) / whole, 1.0 if share == 1 else (
-        middle + margin
-    ) / whole
+    divisor = 1 + z * z / n
+    # At the ends of the scale, the formula would round past them.
+    low = 0.0 if share == 0 else (middle - margin) / divisor
+    high = 1.0 if share == 1 else (middle + margin) / divisor
+    return low, high
 
 
 @lru_cache(maxsize=4096)
@@ -131,15 +176,19 @@ def student_quantile(p: float, df: int) -> float:
     of Abramowitz and Stegun (1964, "Handbook of Mathematical Functions"). Beyond, by their
     expansion 26.7.5.
     """
-    z = NormalDist().inv_cdf(p)
     if df > EXACT_DF:
-        return _expansion(z, df)
-    low, high = 0.0, 1.0
+        return _expand_quantile(NormalDist().inv_cdf(p), df)
+    low = 0.0
+    high = 1.0
     while student_cdf(high, df) < p:
-        low, high = high, 2 * high
-    for _ in range(60):
+        low = high
+        high *= 2
+    for _ in range(BISECTIONS):
         middle = (low + high) / 2
-        low, high = (middle, high) if student_cdf(middle, df) < p else (low, middle)
+        if student_cdf(middle, df) < p:
+            low = middle
+        else:
+            high = middle
     return high
 
 
@@ -147,21 +196,32 @@ def student_cdf(t: float, df: int) -> float:
     """Return the probability that Student's t with `df` degrees of freedom is at most `t`, 0 or
     more.
     """
-    angle, odd = atan(t / sqrt(df)), df % 2
-    square, term, total = cos(angle) ** 2, cos(angle) ** odd, 0.0
-    for i in range(2 + odd, df + 1, 2):
-        total += term
-        term *= square * (i - 1) / i
-    inside = sin(angle) * total
-    return 0.5 + (2 / pi * (angle + inside) if odd else inside) / 2
+    angle = atan(t / sqrt(df))
+    is_odd = df % 2 == 1
+    square = cos(angle) ** 2
+    # The terms of a finite series: of odd powers of the cosine if `df` is odd, else of even ones.
+    term = cos(angle) if is_odd else 1.0
+    series = 0.0
+    for power in range(3 if is_odd else 2, df + 1, 2):
+        series += term
+        term *= square * (power - 1) / power
+    probability_within = sin(angle) * series
+    if is_odd:
+        probability_within = 2 / pi * (angle + probability_within)
+    return 0.5 + probability_within / 2
 
 
-def _expansion(z: float, df: int) -> float:
+def _expand_quantile(z: float, df: int) -> float:
+    """Return the quantile of Student's t whose normal quantile is `z`, for many degrees of
+    freedom: formula 26.7.5 of Abramowitz and Stegun.
+    """
     square = z * z
-    parts = (
+    coefficients = (
         z * (square + 1) / 4,
         z * ((5 * square + 16) * square + 3) / 96,
         z * (((3 * square + 19) * square + 17) * square - 15) / 384,
         z * ((((79 * square + 776) * square + 1482) * square - 1920) * square - 945) / 92160,
     )
-    return z + sum(part / float(df) ** power for power, part in enumerate(parts, 1))
+    return z + sum(
+        coefficient / float(df) ** power for power, coefficient in enumerate(coefficients, start=1)
+    )

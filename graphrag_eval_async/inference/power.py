@@ -16,6 +16,9 @@ POWER = 0.8
 detect.
 """
 
+SAME_SQUARES = 1e-24
+"""A mean square of deviations up to this is rounding: the values are equal."""
+
 
 def questions_needed(
     variance: float, detect: float, level: float, *, paired: bool, whole: bool = False
@@ -27,45 +30,71 @@ def questions_needed(
 
     Args:
         variance: of a question's change if `paired`, else the sum of the variances in the two runs.
+        detect: the change to detect, above 0.
+        level: confidence level of the comparison, between 0 and 1.
+        paired: whether both runs have the same questions.
         whole: whether all scores are 0 or 1. Then the two changes that `change_interval` adds
             shrink the mean and widen the spread.
     """
-    alpha, beta = -NormalDist().inv_cdf((1 - level) / 2), NormalDist().inv_cdf(POWER)
-    size = (alpha + beta) ** 2 * variance / detect**2 + alpha**2 / (2 if paired else 4)
+    alpha = _quantile_of_level(level)
+    quantiles = alpha + NormalDist().inv_cdf(POWER)
+    correction_for_t = alpha**2 / (2 if paired else 4)
+    size = quantiles**2 * variance / detect**2 + correction_for_t
     if whole:
-        size += 4 + 2 / variance
-    return max(_least(level) if paired else 2, ceil(size))
+        size += _cost_of_added_changes(variance)
+    fewest = fewest_pairs(level) if paired else 2
+    return max(fewest, ceil(size))
 
 
 def detectable_change(changes: Sequence[float], level: float, *, bounded: bool) -> float | None:
     """Return the smallest change of the mean that as many questions detect with a power of `POWER`.
 
-    For this change and the spread of these changes, `questions_needed` gives their number. It is
-    infinite if
-    they are too few for any change, and None if all changes agree: their spread is unknown.
+    For this change and the spread of these changes, `questions_needed` gives their number.
 
     Args:
         changes: of each question, from a baseline to a candidate.
         level: confidence level of the comparison, between 0 and 1.
         bounded: whether the scores are from 0 to 1.
+
+    Returns:
+        infinity if they are too few for any change, and None if all changes agree: their spread is
+        unknown.
     """
-    n, size = len(changes), max(map(abs, changes)) or 1.0
+    n = len(changes)
+    # Computed in units of the largest change, so that squares do not overflow.
+    size = max(map(abs, changes)) or 1.0
     mean = fsum(change / size for change in changes) / n
     squares = fsum((change / size - mean) ** 2 for change in changes)
-    if squares <= 1e-24 * n:
+    if squares <= SAME_SQUARES * n:
         return None
-    alpha, beta = -NormalDist().inv_cdf((1 - level) / 2), NormalDist().inv_cdf(POWER)
-    variance, left = squares / (n - 1), n - alpha**2 / 2
-    if bounded and {*changes} <= {-1.0, 0.0, 1.0}:
-        left -= 4 + 2 / variance
-    if n < _least(level) or left <= 0:
+
+    variance = squares / (n - 1)
+    alpha = _quantile_of_level(level)
+    effective_n = n - alpha**2 / 2
+    if bounded and set(changes) <= {-1.0, 0.0, 1.0}:
+        effective_n -= _cost_of_added_changes(variance)
+    if n < fewest_pairs(level) or effective_n <= 0:
         return inf
-    change = (alpha + beta) * sqrt(variance / left) * size
-    return inf if bounded and change > 1 else change
+    quantiles = alpha + NormalDist().inv_cdf(POWER)
+    change = quantiles * sqrt(variance / effective_n) * size
+    if bounded and change > 1:
+        return inf
+    return change
 
 
-def _least(level: float) -> int:
-    """The fewest paired questions that the sign-flip test can decide: 2 ** (1 - n) is its
-    smallest p.
+def _quantile_of_level(level: float) -> float:
+    """Return the quantile of the normal distribution at the upper end of a two-sided interval."""
+    return -NormalDist().inv_cdf((1 - level) / 2)
+
+
+def _cost_of_added_changes(variance: float) -> float:
+    """Return how many questions make up for the two changes that `change_interval` adds."""
+    return 4 + 2 / variance
+
+
+def fewest_pairs(level: float) -> int:
+    """Return the fewest paired questions that the sign-flip test can decide at a level.
+
+    The smallest p-value of n questions is 2 ** (1 - n).
     """
     return int(1 - log2(1 - level)) + 1
