@@ -27,10 +27,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
 MIN_LABELS = 100
-"""Labels from which on the mean is corrected: with fewer, the intervals are too short."""
+"""The least number of labels with which the mean is corrected.
+
+With fewer, the intervals are too short. With 100, intervals of 95% still contain the true mean in
+at least 91% of simulated runs (`tests/inference/test_simulations.py`).
+"""
 
 POSITIVE = 0.5
-"""Scores and labels count as positive from here on."""
+"""The least score or label that counts as positive: the middle of the scale from 0 to 1."""
 
 NOTES = [
     (
@@ -44,12 +48,35 @@ NOT_RANDOM = (
     "declare it with --chosen-at-random"
 )
 
+ROUNDING_ERROR = 1e-24
+"""The sum of squared deviations up to which labels count as equal.
+
+Labels that do not vary still leave rounding errors of about 1e-16 in their deviations.
+"""
+
 
 class Pair(NamedTuple):
     """The judge's score of a result, and the mean of its labels."""
 
     score: Score
     label: float
+
+    @property
+    def judge_is_positive(self) -> bool:
+        """Whether the judge's score is at least `POSITIVE`."""
+        return self.score.value >= POSITIVE
+
+    @property
+    def people_are_positive(self) -> bool:
+        """Whether the mean label is at least `POSITIVE`."""
+        return self.label >= POSITIVE
+
+
+class _MatchedLabels(NamedTuple):
+    """The labels that are for exactly one score, and how many are not."""
+
+    by_score: dict[Score, list[Label]]
+    unused_by_reason: Counter[str]  # The reasons are keys of `UNUSED`.
 
 
 class Calibration:
@@ -58,233 +85,401 @@ class Calibration:
     def __init__(
         self, metric: str | None = None, *, level: float = 0.95, chosen_at_random: bool = False
     ) -> None:
-        """See `calibrate`."""
+        """Start without labels and results.
+
+        Args:
+            metric: name of the metric; not needed if all labels are for the same one.
+            level: confidence level of intervals.
+            chosen_at_random: whether the caller declares that the labelled results were chosen at
+                random. Otherwise, each label must have the mark of `sample-for-labels`.
+
+        Raises:
+            UsageError: an argument has an invalid value.
+        """
         if metric is not None:
             check_metric(metric)
         check_level(level)
         check_boolean("chosen_at_random", chosen_at_random)
         self._level = level
-        self._declared = chosen_at_random
-        self._metric = metric and ALIASES.get(metric, metric)
-        self._metrics: set[str] = set()
-        self._labels: defaultdict[str, list[Label]] = defaultdict(list)
-        self._empty = 0
-        self._scores: defaultdict[str, list[Score]] = defaultdict(list)
-        self._questions: set[str] = set()
+        self._chosen_at_random = chosen_at_random
+        self._declared_metric: str | None = None
+        if metric is not None:
+            self._declared_metric = ALIASES.get(metric, metric)
+
+        self._labels_by_metric: defaultdict[str, list[Label]] = defaultdict(list)
+        self._labels_without_value = 0
+        self._scores_by_question: defaultdict[str, list[Score]] = defaultdict(list)
+        # Of all results, also of those without a score.
+        self._question_ids: set[str] = set()
+        self._metrics_in_results: set[str] = set()
 
     def add_label(self, label: Mapping[str, Any]) -> None:
-        """Add a label."""
-        read = read_label(label)
-        if read.value is None:
-            self._empty += 1
-        else:
-            self._labels[ALIASES.get(read.metric, read.metric)].append(read)
+        """Add what a person says of one result; a label without a value is only counted.
+
+        Raises:
+            AggregationError: `label` is not a valid label.
+        """
+        parsed = read_label(label)
+        if parsed.value is None:
+            self._labels_without_value += 1
+            return
+        metric = ALIASES.get(parsed.metric, parsed.metric)
+        self._labels_by_metric[metric].append(parsed)
 
     def metric(self) -> str:
-        """Return the metric."""
-        known = sorted(self._labels)
-        if not known:
-            nulls = f", {self._empty} are null; fill in `value`" if self._empty else ""
-            raise UsageError(f"labels: none has a value{nulls}")
-        if self._metric is None and len(known) > 1:
-            raise UsageError(
-                f"labels: they are for {', '.join(known)}; give those of one, or name its `metric`"
-            )
-        self._metric = self._metric or known[0]
-        if self._metric not in self._labels:
-            raise UsageError(
-                f"labels: none is for {self._metric}; {did_you_mean(self._metric, known)}"
-            )
-        return self._metric
+        """Return the metric to compare: the declared one, or the only one that labels are for.
+
+        Raises:
+            UsageError: no label has a value, none is for the declared metric, or no metric is
+                declared and the labels are for several.
+        """
+        labelled_metrics = sorted(self._labels_by_metric)
+        if not labelled_metrics:
+            message = "labels: none has a value"
+            if self._labels_without_value:
+                message += f", {self._labels_without_value} are null; fill in `value`"
+            raise UsageError(message)
+
+        if self._declared_metric is None:
+            if len(labelled_metrics) > 1:
+                raise UsageError(
+                    f"labels: they are for {', '.join(labelled_metrics)}; "
+                    "give those of one, or name its `metric`"
+                )
+            return labelled_metrics[0]
+
+        if self._declared_metric not in labelled_metrics:
+            hint = did_you_mean(self._declared_metric, labelled_metrics)
+            raise UsageError(f"labels: none is for {self._declared_metric}; {hint}")
+        return self._declared_metric
 
     def add_result(self, result: Mapping[str, Any]) -> None:
-        """Add a result."""
-        score = score_of(result, self.metric(), self._metrics)
-        self._questions.add(str(result.get("question_id")))
+        """Add a result, which may have a score of the metric or not.
+
+        Raises:
+            UsageError: the labels do not say which metric to compare; see `metric`.
+        """
+        # This also adds the names of all scores of the result to `_metrics_in_results`.
+        score = score_of(result, self.metric(), self._metrics_in_results)
+        self._question_ids.add(str(result.get("question_id")))
         if score is not None:
-            self._scores[score.question_id].append(score)
+            self._scores_by_question[score.question_id].append(score)
 
     def snapshot(self) -> dict[str, Any]:
-        """Return the comparison; see `calibrate`."""
+        """Return how far judge and people agree, and the mean that people would give all results.
+
+        The result has the keys that `graphrag_eval_async.calibrate` describes, except `rejected`.
+
+        Raises:
+            UsageError: no result has the metric, or no label is for a result.
+        """
         metric = self.metric()
-        if not self._scores:
-            raise no_score(metric, self._metrics)
-        labels, unused = self._matched()
-        if not labels:
-            told = ", ".join(f"{count} {UNUSED[why]}" for why, count in unused.items())
-            raise UsageError(f"labels: none matches a result: {told}")
-        pairs = _pairs(labels)
-        scores = [score for own in self._scores.values() for score in own]
-        drawn = all(label.mark is not None for own in labels.values() for label in own)
-        reason = None if self._declared or drawn else NOT_RANDOM
-        by_template: defaultdict[str, tuple[list[Pair], list[Score]]] = defaultdict(
-            lambda: ([], [])
-        )
+        if not self._scores_by_question:
+            raise no_score(metric, self._metrics_in_results)
+        matched = self._match_labels()
+        if not matched.by_score:
+            reasons = ", ".join(
+                f"{count} {UNUSED[reason]}" for reason, count in matched.unused_by_reason.items()
+            )
+            raise UsageError(f"labels: none matches a result: {reasons}")
+
+        pairs = _pairs(matched.by_score)
+        scores = [score for scores in self._scores_by_question.values() for score in scores]
+        pairs_by_template: defaultdict[str, list[Pair]] = defaultdict(list)
         for pair in pairs:
-            by_template[pair.score.template_id][0].append(pair)
+            pairs_by_template[pair.score.template_id].append(pair)
+        scores_by_template: defaultdict[str, list[Score]] = defaultdict(list)
         for score in scores:
-            by_template[score.template_id][1].append(score)
+            scores_by_template[score.template_id].append(score)
+
+        why_not_random = self._why_not_random(matched.by_score)
+        rows_by_template = {
+            template: _row(
+                pairs=pairs_by_template[template],
+                scores=scores_by_template[template],
+                level=self._level,
+                why_not_random=why_not_random,
+            )
+            for template in sorted(scores_by_template)
+        }
         return {
             "metric": metric,
             "level": self._level,
-            "overall": _row(pairs, scores, self._level, reason),
-            "per_template": {
-                template: _row(*by_template[template], self._level, reason)
-                for template in sorted(by_template)
-            },
-            "people": _people(labels),
-            "unused_labels": dict(unused),
-            "warnings": _warnings(labels, len(scores)),
+            "overall": _row(
+                pairs=pairs, scores=scores, level=self._level, why_not_random=why_not_random
+            ),
+            "per_template": rows_by_template,
+            "people": _agreement_of_people(matched.by_score),
+            "unused_labels": dict(matched.unused_by_reason),
+            "warnings": _sample_warnings(matched.by_score, scored_results=len(scores)),
             "notes": NOTES,
         }
 
-    def _matched(self) -> tuple[dict[Score, list[Label]], Counter[str]]:
-        """Return the labels of each score, and how many are for no score or for several, by
-        reason.
-        """
-        labels: defaultdict[Score, list[Label]] = defaultdict(list)
-        unused: Counter[str] = Counter()
-        for label in self._labels[self.metric()]:
-            scores = self._scores.get(label.question_id, ())
-            found = [score for score in scores if label.is_for(score)]
-            if len(found) == 1:
-                labels[found[0]].append(label)
+    def _why_not_random(self, labels_by_score: Mapping[Score, Iterable[Label]]) -> str | None:
+        """Return why labelled results are not known to be chosen at random; None if they are."""
+        if self._chosen_at_random:
+            return None
+        for labels in labels_by_score.values():
+            if any(label.mark is None for label in labels):
+                return NOT_RANDOM
+        return None
+
+    def _match_labels(self) -> _MatchedLabels:
+        """Assign the labels of the metric to the scores that they are for."""
+        labels_by_score: defaultdict[Score, list[Label]] = defaultdict(list)
+        unused_by_reason: Counter[str] = Counter()
+        for label in self._labels_by_metric[self.metric()]:
+            scores_of_question = self._scores_by_question.get(label.question_id, [])
+            matching_scores = [score for score in scores_of_question if label.is_for(score)]
+            if len(matching_scores) == 1:
+                labels_by_score[matching_scores[0]].append(label)
             else:
-                unused[label.why_unused(scores, self._questions)] += 1
-        return labels, unused
+                reason = label.why_unused(scores_of_question, self._question_ids)
+                unused_by_reason[reason] += 1
+        return _MatchedLabels(labels_by_score, unused_by_reason)
 
 
-def _pairs(labels: Mapping[Score, Iterable[Label]]) -> list[Pair]:
-    return [
-        Pair(score, fmean(label.value or 0.0 for label in own)) for score, own in labels.items()
-    ]
+def _pairs(labels_by_score: Mapping[Score, Iterable[Label]]) -> list[Pair]:
+    """Pair each score with the mean of its labels."""
+    return [Pair(score, fmean(_values(labels))) for score, labels in labels_by_score.items()]
 
 
-def _people(labels: Mapping[Score, Sequence[Label]]) -> dict[str, Any]:
-    """Return how far people agree on results with several labels."""
+def _values(labels: Iterable[Label]) -> list[float]:
+    """Return the values of labels, all of which have one; `Calibration` keeps no others."""
+    return [label.value for label in labels if label.value is not None]
+
+
+def _agreement_of_people(labels_by_score: Mapping[Score, Sequence[Label]]) -> dict[str, Any]:
+    """Return how far people agree with each other, on the results that have several labels.
+
+    Returns:
+        the number of these `items`, and Krippendorff's `alpha`, which is None if it is undefined.
+    """
     agreement = Agreement()
-    repeated = [own for own in labels.values() if len(own) > 1]
-    for own in repeated:
-        agreement.add({str(place): label.value or 0.0 for place, label in enumerate(own)})
-    return {"items": len(repeated), "alpha": agreement.alpha}
+    items = 0
+    for labels in labels_by_score.values():
+        if len(labels) < 2:
+            continue
+        items += 1
+        # A label does not name its person, so its place among the labels of the result does.
+        # Alpha does not depend on who gave which label.
+        agreement.add({str(place): value for place, value in enumerate(_values(labels))})
+    return {"items": items, "alpha": agreement.alpha}
 
 
-def _warnings(labels: Mapping[Score, Iterable[Label]], results: int) -> list[str]:
-    """Return why labelled results may not be the random sample that was drawn."""
-    marks = {label.mark for own in labels.values() for label in own if label.mark is not None}
-    told = []
-    if marks and (without := max(mark.n for mark in marks) - len(labels)) > 0:
-        told.append(
-            f"{without} of the drawn results have no label; the others are a random sample only "
+def _sample_warnings(
+    labels_by_score: Mapping[Score, Iterable[Label]], *, scored_results: int
+) -> list[str]:
+    """Return why the labelled results may not be the random sample that was drawn.
+
+    Args:
+        labels_by_score: labels of the results that have some.
+        scored_results: number of results with a score, whether they have a label or not.
+    """
+    marks = {
+        label.mark
+        for labels in labels_by_score.values()
+        for label in labels
+        if label.mark is not None
+    }
+    if not marks:
+        return []
+
+    warnings = []
+    # Draws with the same seed contain each other, so the largest one has all drawn results.
+    unlabelled = max(mark.n for mark in marks) - len(labels_by_score)
+    if unlabelled > 0:
+        warnings.append(
+            f"{unlabelled} of the drawn results have no label; the others are a random sample only "
             "if people labelled them from the top and skipped none"
         )
-    if other := sorted({mark.of for mark in marks} - {results}):
-        told.append(
-            f"the labels were drawn from {' and '.join(map(str, other))} results with a score, "
-            f"and these are {results}; give the results that they were drawn from"
+    other_totals = sorted({mark.of for mark in marks} - {scored_results})
+    if other_totals:
+        totals = " and ".join(str(total) for total in other_totals)
+        warnings.append(
+            f"the labels were drawn from {totals} results with a score, and these are "
+            f"{scored_results}; give the results that they were drawn from"
         )
-    return told
+    return warnings
 
 
 def _row(
-    pairs: Sequence[Pair], scores: Sequence[Score], level: float, reason: str | None
+    *, pairs: Sequence[Pair], scores: Sequence[Score], level: float, why_not_random: str | None
 ) -> dict[str, Any]:
-    """Return what the labels of some results say; `reason` is why the mean cannot be corrected."""
-    if reason is None and len(pairs) < MIN_LABELS:
-        reason = (
-            f"{len(pairs)} labels; an interval needs {MIN_LABELS} or more, else it is too short"
-        )
-    verdicts = [(pair.score.value >= POSITIVE, pair.label >= POSITIVE) for pair in pairs]
-    counts, agreement = Counter(verdicts), Agreement()
-    for score, label in verdicts:
-        agreement.add({"judge": score, "people": label})
-    right, wrong = (
-        counts[True, True] + counts[False, True],
-        counts[True, False] + counts[False, False],
-    )
-    corrected = (
-        corrected_mean(estimate(pairs, scores), level) if reason is None else {"reason": reason}
-    )
+    """Compare judge and people on all results, or on those of a template.
+
+    Args:
+        pairs: the results with a label.
+        scores: the results with a score.
+        level: confidence level of intervals.
+        why_not_random: why the labelled results are not known to be a random sample, which
+            corrects no mean; None if they are one.
+    """
+    agreement = Agreement()
+    for pair in pairs:
+        agreement.add({"judge": pair.judge_is_positive, "people": pair.people_are_positive})
+
+    positives = [pair for pair in pairs if pair.people_are_positive]
+    negatives = [pair for pair in pairs if not pair.people_are_positive]
+    true_positives = sum(pair.judge_is_positive for pair in positives)
+    true_negatives = sum(not pair.judge_is_positive for pair in negatives)
+
+    if why_not_random is not None:
+        corrected: dict[str, Any] = {"reason": why_not_random}
+    elif len(pairs) < MIN_LABELS:
+        too_few = f"{len(pairs)} labels; an interval needs {MIN_LABELS} or more"
+        corrected = {"reason": f"{too_few}, else it is too short"}
+    else:
+        corrected = corrected_mean(estimate(pairs, scores), level)
+
     return {
         "results": len(scores),
         "labels": len(pairs),
-        "agreement": _share(counts[True, True] + counts[False, False], len(pairs)),
+        "agreement": _share(true_positives + true_negatives, len(pairs)),
         "kappa": agreement.kappa,
-        "sensitivity": _share(counts[True, True], right),
-        "specificity": _share(counts[False, False], wrong),
-        "bias": fmean(pair.score.value - pair.label for pair in pairs) if pairs else None,
-        "mean_score": fmean(score.value for score in scores) if scores else None,
-        "mean_label": fmean(pair.label for pair in pairs) if pairs else None,
+        "sensitivity": _share(true_positives, len(positives)),
+        "specificity": _share(true_negatives, len(negatives)),
+        "bias": _mean([pair.score.value - pair.label for pair in pairs]),
+        "mean_score": _mean([score.value for score in scores]),
+        "mean_label": _mean([pair.label for pair in pairs]),
         "corrected": corrected,
     }
 
 
-def _share(count: int, of: int) -> float | None:
-    return count / of if of else None
+def _share(count: int, total: int) -> float | None:
+    """Return `count` as a share of `total`, or None of a total of 0."""
+    if total == 0:
+        return None
+    return count / total
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    """Return the mean of `values`, or None if there are none."""
+    if not values:
+        return None
+    return fmean(values)
 
 
 class Estimate(NamedTuple):
-    """A corrected mean, how much the judge's scores count, and each question's part of its
-    error.
+    """The mean that people would give all results, and what its standard error is made of.
+
+    Attributes:
+        mean: the estimated mean.
+        weight: how much the judge's scores count beside labels, from 0 to 1.
+        deviations: by question, what it adds to the error of the mean.
+        labelled: number of questions with a label.
     """
 
     mean: float
     weight: float
     deviations: Mapping[str, float]
-    labelled: int  # Questions with a label.
+    labelled: int
 
 
-def corrected_mean(found: Estimate, level: float) -> dict[str, Any]:
-    """Return the mean that people would give all results, with Student's t interval, or why
-    there is none.
+def corrected_mean(estimated: Estimate, level: float) -> dict[str, Any]:
+    """Return an estimated mean as JSON, with its standard error and Student's t interval.
+
+    Returns:
+        `mean` and `weight`, then `se` and `interval`, or the `reason` why there is no interval.
     """
-    corrected: dict[str, Any] = {"mean": min(1.0, max(0.0, found.mean)), "weight": found.weight}
-    squares = fsum(each**2 for each in found.deviations.values())
-    if found.labelled < 2 or squares <= 1e-24:
-        return corrected | {"reason": "no interval, since the labels do not vary"}
-    se = sqrt(found.labelled / (found.labelled - 1) * squares)
-    margin = student_quantile(probability_below_upper_end(level), found.labelled - 1) * se
-    low, high = max(0.0, found.mean - margin), min(1.0, found.mean + margin)
-    interval = {"level": level, "low": low, "high": high, "kind": "one_look"}
-    return corrected | {"se": se, "interval": interval}
+    corrected: dict[str, Any] = {
+        # An estimate may be slightly outside the range of scores and labels.
+        "mean": min(1.0, max(0.0, estimated.mean)),
+        "weight": estimated.weight,
+    }
+    squares = fsum(deviation**2 for deviation in estimated.deviations.values())
+    if estimated.labelled < 2 or squares <= ROUNDING_ERROR:
+        corrected["reason"] = "no interval, since the labels do not vary"
+        return corrected
+
+    degrees_of_freedom = estimated.labelled - 1
+    # Deviations are from means of the same sample, which makes their squares too small.
+    standard_error = sqrt(estimated.labelled / degrees_of_freedom * squares)
+    t = student_quantile(probability_below_upper_end(level), degrees_of_freedom)
+    margin = t * standard_error
+    corrected["se"] = standard_error
+    corrected["interval"] = {
+        "level": level,
+        "low": max(0.0, estimated.mean - margin),
+        "high": min(1.0, estimated.mean + margin),
+        "kind": "one_look",
+    }
+    return corrected
 
 
 def estimate(pairs: Sequence[Pair], scores: Sequence[Score]) -> Estimate:
-    """Return the mean that people would give all results, by PPI++.
+    """Estimate the mean that people would give all results, by prediction-powered inference.
 
-    With f the scores and Y the labels, it is λ * (mean of f where there is no label) + (mean of Y -
-    λ * f where there is one), with λ = Cov(Y, f) / ((1 + n / N) * Var(f)) from 0 to 1, n labels,
-    and N results without one. Source: Angelopoulos, Duchi and Zrnic (2023), "PPI++: Efficient
-    Prediction-Powered Inference". N leaves the labelled results out, since the two means must not
-    share any. The variance is clustered by question.
+    The method is PPI++. With f the scores, Y the labels and λ the weight, the estimate is
+
+        λ * (mean of f, without labelled results) + (mean of Y - λ * f, of labelled results)
+
+    The two means must not share any results. The variance is clustered by question.
+
+    Source: Angelopoulos, Duchi and Zrnic (2023), "PPI++: Efficient Prediction-Powered Inference".
 
     Args:
-        pairs: labelled results, chosen at random from `scores`; at least two.
+        pairs: the labelled results, chosen at random from `scores`; at least two.
         scores: all results.
     """
-    labelled = {pair.score for pair in pairs}
-    rest = [score for score in scores if score not in labelled]
-    n, others = len(pairs), len(rest)
-    weight = _weight(pairs, scores) if rest else 0.0
-    mean_rest = fmean(score.value for score in rest) if rest else 0.0
-    mean_rectifier = fmean(pair.label - weight * pair.score.value for pair in pairs)
-    deviations: defaultdict[str, list[float]] = defaultdict(list)
-    for pair in pairs:
-        rectifier = pair.label - weight * pair.score.value
-        deviations[pair.score.question_id].append((rectifier - mean_rectifier) / n)
-    for score in rest:
-        deviations[score.question_id].append(weight * (score.value - mean_rest) / others)
-    questions = len({pair.score.question_id for pair in pairs})
-    sums = {question: fsum(values) for question, values in deviations.items()}
-    return Estimate(weight * mean_rest + mean_rectifier, weight, sums, questions)
+    # Scores are told apart by identity, so equal scores of two results do not meet here.
+    labelled_scores = {pair.score for pair in pairs}
+    unlabelled_scores = [score for score in scores if score not in labelled_scores]
+    if unlabelled_scores:
+        weight = _power_tuned_weight(pairs, scores)
+        mean_unlabelled_score = fmean(score.value for score in unlabelled_scores)
+    else:
+        # People labelled all results, so the mean of their labels needs no scores.
+        weight = 0.0
+        mean_unlabelled_score = 0.0
+
+    # What a label says beyond the weighted score: Y - λ * f.
+    rectifiers = [pair.label - weight * pair.score.value for pair in pairs]
+    mean_rectifier = fmean(rectifiers)
+
+    deviations_by_question: defaultdict[str, list[float]] = defaultdict(list)
+    for pair, rectifier in zip(pairs, rectifiers, strict=True):
+        deviation = (rectifier - mean_rectifier) / len(pairs)
+        deviations_by_question[pair.score.question_id].append(deviation)
+    for score in unlabelled_scores:
+        deviation = weight * (score.value - mean_unlabelled_score) / len(unlabelled_scores)
+        deviations_by_question[score.question_id].append(deviation)
+
+    return Estimate(
+        mean=weight * mean_unlabelled_score + mean_rectifier,
+        weight=weight,
+        deviations={
+            question: fsum(deviations) for question, deviations in deviations_by_question.items()
+        },
+        labelled=len({pair.score.question_id for pair in pairs}),
+    )
 
 
-def _weight(pairs: Sequence[Pair], scores: Sequence[Score]) -> float:
-    """Return λ, for fewer labels than results."""
-    mean_f, own = fmean(score.value for score in scores), fmean(pair.score.value for pair in pairs)
-    variance = fsum((score.value - mean_f) ** 2 for score in scores) / (len(scores) - 1)
-    if not variance:
+def _power_tuned_weight(pairs: Sequence[Pair], scores: Sequence[Score]) -> float:
+    """Return how much the judge's scores count beside labels, from 0 (not at all) to 1.
+
+    It is the weight λ of PPI++ that makes the variance of the estimated mean smallest:
+    Cov(Y, f) / ((1 + n / N) * Var(f)), with f the scores, Y the labels, n results with a label and
+    N results without one.
+
+    Args:
+        pairs: the labelled results; at least two, and fewer than `scores`.
+        scores: all results.
+    """
+    mean_score = fmean(score.value for score in scores)
+    squares = fsum((score.value - mean_score) ** 2 for score in scores)
+    variance = squares / (len(scores) - 1)
+    if variance == 0:
+        # Equal scores say nothing about the differences between results.
         return 0.0
-    mean_y, n = fmean(pair.label for pair in pairs), len(pairs)
-    covariance = fsum((pair.label - mean_y) * (pair.score.value - own) for pair in pairs) / (n - 1)
-    return min(1.0, max(0.0, covariance / ((1 + n / (len(scores) - n)) * variance)))
+
+    labelled = len(pairs)
+    mean_label = fmean(pair.label for pair in pairs)
+    mean_labelled_score = fmean(pair.score.value for pair in pairs)
+    products = fsum(
+        (pair.label - mean_label) * (pair.score.value - mean_labelled_score) for pair in pairs
+    )
+    covariance = products / (labelled - 1)
+    unlabelled = len(scores) - labelled
+    weight = covariance / ((1 + labelled / unlabelled) * variance)
+    return min(1.0, max(0.0, weight))

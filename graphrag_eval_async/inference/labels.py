@@ -35,7 +35,6 @@ UNUSED = {
 }
 """Why labels are not used, and what to do."""
 
-
 SHOWN = (
     "question_id",
     "sample",
@@ -68,19 +67,27 @@ def score_of(result: Mapping[str, Any], metric: str, metrics: set[str]) -> Score
 
     Adds the names of all scores in the result to `metrics`.
     """
-    seen = observe(result)
-    metrics.update(filter(is_score, seen.metrics))
-    own = [value for name, value in seen.values if name == metric]
-    own = own or [value for name, value in seen.values if name == ALIASES.get(metric)]
-    if not own or seen.question_id is None:
+    observed = observe(result)
+    metrics.update(filter(is_score, observed.metrics))
+    values = [value for name, value in observed.values if name == metric]
+    if not values:
+        # The metric may be named by the section of the configuration.
+        alias = ALIASES.get(metric)
+        values = [value for name, value in observed.values if name == alias]
+    if not values or observed.question_id is None:
         return None
     line = write_line(result, 1, 0).data
-    sha256 = sha256_of(line).hexdigest()
-    return Score(str(seen.question_id), seen.sample, seen.template_id, sha256, fmean(own))
+    return Score(
+        question_id=str(observed.question_id),
+        sample=observed.sample,
+        template_id=observed.template_id,
+        sha256=sha256_of(line).hexdigest(),
+        value=fmean(values),
+    )
 
 
 def check_metric(metric: object) -> None:
-    """Check the name of a judge's metric."""
+    """Raise a `UsageError` unless `metric` is the name of a score."""
     if not isinstance(metric, str) or not metric or not is_score(metric):
         raise UsageError(
             f"metric: expected the name of a score, such as answer_f1, got {describe(metric)}"
@@ -88,22 +95,33 @@ def check_metric(metric: object) -> None:
 
 
 def no_score(metric: str, metrics: Collection[str]) -> UsageError:
-    """Return the error for results without a metric, which have others."""
-    return UsageError(
-        f"{metric}: no result has it; {did_you_mean(metric, sorted(metrics) or ['none'])}"
-    )
+    """Return the error for results that lack a metric; `metrics` are those that they have."""
+    hint = did_you_mean(metric, sorted(metrics) or ["none"])
+    return UsageError(f"{metric}: no result has it; {hint}")
 
 
 class Mark(NamedTuple):
-    """What `sample-for-labels` drew: how many results, and of how many."""
+    """What `sample-for-labels` drew.
+
+    Attributes:
+        n: how many results it drew.
+        of: the number of results with a score, from which it drew.
+    """
 
     n: int
     of: int
 
 
 class Label(NamedTuple):
-    """What a person says of one result; `value` is None if nothing yet, `mark` if it was not
-    drawn.
+    """What a person says of one result.
+
+    Attributes:
+        metric: the metric that the person judged.
+        question_id: the question of the result.
+        sample: the number of the result among those of its question; None if not given.
+        sha256: the SHA-256 of the line of the result; None if not given.
+        value: from 0 to 1; None if the person said nothing yet.
+        mark: what was drawn for labelling; None if the result was not drawn.
     """
 
     metric: str
@@ -114,49 +132,108 @@ class Label(NamedTuple):
     mark: Mark | None
 
     def is_for(self, score: Score) -> bool:
-        """Whether it is for this result of its question."""
-        return self.sample in (None, score.sample) and self.sha256 in (None, score.sha256)
+        """Return whether the label is for this result of its question."""
+        has_sample = self.sample is None or self.sample == score.sample
+        has_line = self.sha256 is None or self.sha256 == score.sha256
+        return has_sample and has_line
 
     def why_unused(self, scores: Sequence[Score], questions: Collection[str]) -> str:
-        """Return why it is not for exactly one of the scores of its question: a key of `UNUSED`."""
+        """Return why the label is not for exactly one score of its question: a key of `UNUSED`.
+
+        Args:
+            scores: the scores of the question.
+            questions: the ids of all questions that have results.
+        """
         if self.question_id not in questions:
             return "unknown_question_id"
-        if any(map(self.is_for, scores)):
+        if any(self.is_for(score) for score in scores):
             return "several_results"
-        if any(map(self._replace(sha256=None).is_for, scores)):
+        of_any_line = self._replace(sha256=None)
+        if any(of_any_line.is_for(score) for score in scores):
             return "other_sha256"
         return "no_such_sample" if scores else "no_score"
 
 
 def read_label(label: Any) -> Label:
-    """Check a label."""
+    """Return a label that was read from JSON, checked.
+
+    Raises:
+        AggregationError: a value of the label has the wrong type.
+    """
     if not isinstance(label, dict):
         raise AggregationError(f"a label must be an object, not {describe(label)}")
-    question_id, metric, value = (label.get(key) for key in ("question_id", "metric", "value"))
-    sample, digest, drawn = (label.get(key) for key in ("sample", "sha256", "drawn"))
-    n, of = (drawn.get("n"), drawn.get("of")) if isinstance(drawn, dict) else (None, None)
-    mark = Mark(n, of) if isinstance(n, int) and isinstance(of, int) else None
-    checks = {
-        "question_id": ("a string", isinstance(question_id, str)),
-        "metric": ("a string, such as answer_f1", isinstance(metric, str)),
-        "sample": ("a whole number", isinstance(sample, int | None)),
-        "sha256": ("a string", isinstance(digest, str | None)),
-        "value": (
-            "a number from 0 to 1, true or false, or null if there is no label yet",
-            "value" in label
-            and (value is None or (isinstance(value, int | float) and 0 <= value <= 1)),
-        ),
-        "drawn": ("what sample-for-labels wrote", drawn is None or mark is not None),
-    }
-    for key, (wanted, holds) in checks.items():
-        if not holds:
-            found = describe(label[key]) if key in label else "missing"
-            name = describe(question_id)
-            raise AggregationError(
-                f"label of question {name}: {key}: must be {wanted}, not {found}"
-            )
-    number = None if value is None else float(value)
-    return Label(str(metric), str(question_id), sample, digest, number, mark)
+    question_id = label.get("question_id")
+    metric = label.get("metric")
+    sample = label.get("sample")
+    sha256 = label.get("sha256")
+    value = label.get("value")
+    drawn = label.get("drawn")
+    mark = _read_mark(drawn)
+
+    _check_value(label, "question_id", "a string", isinstance(question_id, str))
+    _check_value(label, "metric", "a string, such as answer_f1", isinstance(metric, str))
+    _check_value(label, "sample", "a whole number", isinstance(sample, int | None))
+    _check_value(label, "sha256", "a string", isinstance(sha256, str | None))
+    is_value = value is None or (isinstance(value, int | float) and 0 <= value <= 1)
+    _check_value(
+        label,
+        "value",
+        "a number from 0 to 1, true or false, or null if there is no label yet",
+        "value" in label and is_value,
+    )
+    _check_value(label, "drawn", "what sample-for-labels wrote", drawn is None or mark is not None)
+    return Label(
+        metric=str(metric),
+        question_id=str(question_id),
+        sample=sample,
+        sha256=sha256,
+        value=None if value is None else float(value),
+        mark=mark,
+    )
+
+
+def _read_mark(drawn: Any) -> Mark | None:
+    """Return the mark that `sample-for-labels` left in a label; None if it is something else."""
+    if not isinstance(drawn, dict):
+        return None
+    n = drawn.get("n")
+    of = drawn.get("of")
+    if isinstance(n, int) and isinstance(of, int):
+        return Mark(n, of)
+    return None
+
+
+def _check_value(label: Mapping[str, Any], key: str, expected: str, is_valid: bool) -> None:
+    """Check a value of a label.
+
+    Args:
+        label: the label.
+        key: the key of the value.
+        expected: what the value must be, in words.
+        is_valid: whether it is.
+
+    Raises:
+        AggregationError: it is not.
+    """
+    if is_valid:
+        return
+    question = describe(label.get("question_id"))
+    actual = describe(label[key]) if key in label else "missing"
+    raise AggregationError(f"label of question {question}: {key}: must be {expected}, not {actual}")
+
+
+class _DrawnResult(NamedTuple):
+    """A result that a sample holds at present.
+
+    Attributes:
+        priority: the greatest is kept longest: the negated hash of seed and line.
+        place: the place of the result among those with a score, from 1.
+        shown: the keys of the label that people see.
+    """
+
+    priority: int
+    place: int
+    shown: dict[str, Any]
 
 
 class LabelSample:
@@ -171,43 +248,70 @@ class LabelSample:
     """
 
     def __init__(self, n: int, *, metric: str, seed: int) -> None:
+        """Create a sample without results.
+
+        Args:
+            n: how many results to draw.
+            metric: the metric of which a result must have a score.
+            seed: another seed draws other results.
+
+        Raises:
+            UsageError: `n` is below 1, or `metric` is not a name of a score.
+        """
         check_integer("n", n)
         check_metric(metric)
         self.total = 0
-        self._n, self._metric, self._seed = n, metric, seed
-        self._metrics: set[str] = set()
-        self._drawn: list[tuple[int, int, dict[str, Any]]] = []
+        self._n = n
+        self._metric = metric
+        self._seed = seed
+        self._metrics_in_results: set[str] = set()
+        # A heap, with the result that the next one would replace first.
+        self._drawn: list[_DrawnResult] = []
 
     def add(self, result: Mapping[str, Any]) -> None:
-        """Add a result."""
-        if (score := score_of(result, self._metric, self._metrics)) is None:
+        """Add a result, which may have a score or not."""
+        score = score_of(result, self._metric, self._metrics_in_results)
+        if score is None:
             return
         self.total += 1
-        place = -int(sha256_of(f"{self._seed}:{score.sha256}".encode()).hexdigest(), 16)
         shown = {key: result[key] for key in SHOWN if key in result}
-        for metric, name in EVIDENCE.items():
+        for metric, step_name in EVIDENCE.items():
             if self._metric.startswith(metric):
-                shown["evidence"] = _outputs(result, name)
-        entry = (place, self.total, {**shown, "sha256": score.sha256})
+                shown["evidence"] = _outputs_of_steps(result, step_name)
+        shown["sha256"] = score.sha256
+
+        digest = sha256_of(f"{self._seed}:{score.sha256}".encode()).hexdigest()
+        entry = _DrawnResult(priority=-int(digest, 16), place=self.total, shown=shown)
         if len(self._drawn) < self._n:
             heappush(self._drawn, entry)
         else:
             heappushpop(self._drawn, entry)
 
     def labels(self) -> list[dict[str, Any]]:
-        """Return what was drawn, in random order, as labels whose value is still None."""
+        """Return the drawn results in random order, as labels whose value is still None.
+
+        Raises:
+            UsageError: no result has a score.
+        """
         if not self.total:
-            raise no_score(self._metric, self._metrics)
+            raise no_score(self._metric, self._metrics_in_results)
         drawn = {"n": len(self._drawn), "of": self.total, "seed": self._seed}
+        in_order = sorted(
+            self._drawn, key=lambda entry: (entry.priority, entry.place), reverse=True
+        )
         return [
-            {**shown, "metric": self._metric, "value": None, "drawn": drawn}
-            for _, _, shown in sorted(self._drawn, key=lambda entry: entry[:2], reverse=True)
+            {**entry.shown, "metric": self._metric, "value": None, "drawn": drawn}
+            for entry in in_order
         ]
 
 
-def _outputs(result: Mapping[str, Any], name: str) -> list[Any]:
-    return [
-        step.get("executed_output") if step.get("output") is None else step["output"]
-        for step in result.get("actual_steps") or ()
-        if isinstance(step, dict) and (step.get("name"), step.get("status")) == (name, "success")
-    ]
+def _outputs_of_steps(result: Mapping[str, Any], name: str) -> list[Any]:
+    """Return the outputs of a result's successful steps of a name."""
+    outputs = []
+    for step in result.get("actual_steps") or ():
+        if not isinstance(step, dict):
+            continue
+        if step.get("name") == name and step.get("status") == "success":
+            output = step.get("output")
+            outputs.append(step.get("executed_output") if output is None else output)
+    return outputs

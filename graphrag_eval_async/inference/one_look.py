@@ -88,6 +88,7 @@ def change_interval(
         return None
     are_whole = all(change in (-1.0, 0.0, 1.0) for change in changes)
     are_equal = max(changes) - min(changes) <= SAME_SIZE
+    ends: tuple[float, float] | None
     if bounded and (are_whole or are_equal):
         ends = _bonett_price_interval(changes, level)
     else:
