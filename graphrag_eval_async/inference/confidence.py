@@ -24,7 +24,7 @@ from functools import lru_cache
 from itertools import pairwise
 from math import exp, fsum, log, log1p, sqrt
 from operator import mul, truediv
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from graphrag_eval_async.aggregates.histogram import BINS, mirrored
 from graphrag_eval_async.errors import UsageError, describe
@@ -34,7 +34,17 @@ if TYPE_CHECKING:
 
     from graphrag_eval_async.aggregates.histogram import Weights
 
-FRACTIONS = tuple(0.0007 * (0.99 / 0.0007) ** (i / 12) for i in range(13))
+GAMES = 13
+"""How many games there are on each side."""
+
+SMALLEST_FRACTION = 0.0007
+LARGEST_FRACTION = 0.99
+"""The smallest and the largest fraction of its stake that a game can lose at once."""
+
+FRACTIONS = tuple(
+    SMALLEST_FRACTION * (LARGEST_FRACTION / SMALLEST_FRACTION) ** (game / (GAMES - 1))
+    for game in range(GAMES)
+)
 """The fraction c of each game: the share of its stake that it loses at a value of 0."""
 
 SHARES = tuple(c**0.4 / fsum(c**0.4 for c in FRACTIONS) / 2 for c in FRACTIONS)
@@ -50,6 +60,7 @@ MAX_BISECTIONS = 40
 """After so many halves of the range from 0 to 1, a mean is known to the last digit that counts."""
 
 POINTS = tuple(place / BINS for place in range(BINS + 1))
+"""The points of a histogram, from 0 to 1."""
 
 
 def check_level(level: object, *, name: str = "level") -> None:
@@ -73,7 +84,9 @@ def confidence_sequence(weights: Weights, *, level: float = 0.95) -> tuple[float
         weights: weights of the points of a histogram with at least one value.
         level: confidence level, between 0 and 1.
     """
-    return _lower_end(weights, level), 1 - _lower_end(mirrored(weights), level)
+    low = _lower_end(weights, level)
+    high = 1 - _lower_end(mirrored(weights), level)
+    return low, high
 
 
 def mean_of(weights: Weights) -> float:
@@ -101,27 +114,27 @@ def differ(weights: Weights, others: Weights, error: float) -> bool:
     lower = others
     if mean_of(lower) > mean_of(higher):
         higher, lower = lower, higher
-    # `_excess` gives each gambler half a stake, so the product of two whole ones is 4 times as
+    # `_wealth_against` gives each gambler half a stake, so the product of two whole ones is 4 times as
     # large. The product counts half, since the other half is for the other direction.
     target = -log(error) - log(4 / 2)
-    higher_points, higher_weights = _points_with_weight(higher)
-    lower_points, lower_weights = _points_with_weight(mirrored(lower))
+    higher_values = _with_weight(higher)
+    lower_values = _with_weight(mirrored(lower))
 
     # The logarithm of the product is convex in m. It is smallest where its slope is 0.
     smallest = TOLERANCE
     largest = 1 - TOLERANCE
-    n_higher = fsum(higher_weights)
-    n_lower = fsum(lower_weights)
+    n_higher = fsum(higher_values.weights)
+    n_lower = fsum(lower_values.weights)
     pooled_mean = (n_higher * mean_of(higher) + n_lower * mean_of(lower)) / (n_higher + n_lower)
     # It is near the smallest product, so equal means are found at once.
     mean = min(max(pooled_mean, smallest), largest)
     for _ in range(MAX_BISECTIONS):
-        above, slope_above = _excess(mean, higher_points, higher_weights, 0.0)
-        below, slope_below = _excess(1 - mean, lower_points, lower_weights, 0.0)
-        winnings = above + below
+        above = _wealth_against(mean, higher_values, target=0.0)
+        below = _wealth_against(1 - mean, lower_values, target=0.0)
+        winnings = above.excess + below.excess
         if winnings < target:
             return False
-        slope = slope_above - slope_below
+        slope = above.slope - below.slope
         if slope < 0:
             smallest = mean
         else:
@@ -133,17 +146,25 @@ def differ(weights: Weights, others: Weights, error: float) -> bool:
     return False
 
 
-def _points_with_weight(weights: Weights) -> tuple[Sequence[float], Sequence[float]]:
-    """Return the grid points that have a weight, and their weights."""
-    pairs = [pair for pair in zip(POINTS, weights, strict=True) if pair[1]]
-    points = [point for point, _ in pairs]
-    return points, [weight for _, weight in pairs]
-
-
 def show_confidence(weights: Weights, level: float) -> dict[str, float]:
     """Return the current interval, and the mean that it is about, in the layout of a snapshot."""
     low, high = confidence_sequence(weights, level=level)
     return {"level": level, "low": low, "high": high, "mean": mean_of(weights)}
+
+
+class _WeightedPoints(NamedTuple):
+    """The points of a histogram that have a weight, and their weights."""
+
+    points: Sequence[float]
+    weights: Sequence[float]
+
+
+def _with_weight(weights: Weights) -> _WeightedPoints:
+    """Return the points of a histogram whose weight is not 0."""
+    return _WeightedPoints(
+        points=[point for point, weight in zip(POINTS, weights, strict=True) if weight],
+        weights=[weight for weight in weights if weight],
+    )
 
 
 def _lower_end(weights: Weights, level: float) -> float:
@@ -153,44 +174,85 @@ def _lower_end(weights: Weights, level: float) -> float:
     at a refuted mean, passes through refuted means only, and ends just before the first that is
     not.
     """
-    points, known = _points_with_weight(weights)
-    n = fsum(known)
-    mean = fsum(map(mul, points, known)) / n
-    squares = [weight * (point - mean) ** 2 for point, weight in zip(points, known, strict=True)]
-    spread = sqrt(fsum(squares)) / n
-    target = -log(1 - level)
-    low, excess = mean, -1.0
-    distance = max(4 * spread, mean / n)
-    while excess < 0:
+    weighted = _with_weight(weights)
+    n = fsum(weighted.weights)
+    mean = fsum(map(mul, weighted.points, weighted.weights)) / n
+    squares = [
+        weight * (point - mean) ** 2
+        for point, weight in zip(weighted.points, weighted.weights, strict=True)
+    ]
+    standard_error = sqrt(fsum(squares)) / n
+    target = _log_wealth_to_refute(level)
+
+    # Go down from the mean of the values, in growing steps, to a mean that is refuted.
+    low = mean
+    distance = max(4 * standard_error, mean / n)
+    is_refuted = False
+    while not is_refuted:
         low = max(mean - distance, low / 2)
         if low < TOLERANCE:
             return 0.0
-        excess, slope = _excess(low, points, known, target)
+        wealth = _wealth_against(low, weighted, target)
+        is_refuted = wealth.excess >= 0
         distance *= 2
+
+    # Go up again by Newton's method.
     while True:
-        step = -excess / slope
+        step = -wealth.excess / wealth.slope
         low += step
         # Steps get smaller quadratically, near 0 only at the end.
         if step < min(10 * TOLERANCE, low / 10):
             return low
-        excess, slope = _excess(low, points, known, target)
+        wealth = _wealth_against(low, weighted, target)
 
 
-def _excess(
-    mean: float, points: Sequence[float], weights: Sequence[float], target: float
-) -> tuple[float, float]:
-    """Return the logarithm of the wealth against `mean`, relative to the target, and its slope."""
-    games, slopes = [], []
-    n = sum(weights)
+def _log_wealth_to_refute(level: float) -> float:
+    """Return the logarithm of the wealth at which a mean is refuted; the games begin with 0."""
+    return -log(1 - level)
+
+
+class _Wealth(NamedTuple):
+    """The wealth of all games against a mean.
+
+    Attributes:
+        excess: the logarithm of the wealth, relative to that at which the mean is refuted.
+        slope: how fast `excess` changes with the mean.
+    """
+
+    excess: float
+    slope: float
+
+
+def _wealth_against(mean: float, weighted: _WeightedPoints, target: float) -> _Wealth:
+    """Return the wealth that games against a mean have won from values.
+
+    Args:
+        mean: above 0.
+        weighted: the values.
+        target: the logarithm of the wealth at which the mean is refuted.
+    """
+    log_wealths = []
+    slopes = []
+    n = sum(weighted.weights)
     for fraction in FRACTIONS:
-        kept, bet = 1 - fraction, fraction / mean
-        factors = [kept + bet * point for point in points]
-        games.append(sum(map(mul, weights, map(log, factors))))
-        slopes.append(kept * sum(map(truediv, weights, factors)) - n)
-    most = max(games)
-    parts = [share * exp(each - most) for share, each in zip(SHARES, games, strict=True)]
+        # The factor of a game at a value x is 1 + λ(x - m) with λ = fraction / m.
+        kept = 1 - fraction
+        bet = fraction / mean
+        factors = [kept + bet * point for point in weighted.points]
+        log_wealths.append(sum(map(mul, weighted.weights, map(log, factors))))
+        slopes.append(kept * sum(map(truediv, weighted.weights, factors)) - n)
+
+    # In units of the richest game, so that exponentials do not overflow.
+    most = max(log_wealths)
+    parts = [
+        share * exp(log_wealth - most)
+        for share, log_wealth in zip(SHARES, log_wealths, strict=True)
+    ]
     wealth = fsum(parts)
-    return most + log(wealth) - target, fsum(map(mul, parts, slopes)) / (wealth * mean)
+    return _Wealth(
+        excess=most + log(wealth) - target,
+        slope=fsum(map(mul, parts, slopes)) / (wealth * mean),
+    )
 
 
 class Bet:
@@ -200,26 +262,37 @@ class Bet:
     """
 
     def __init__(self, bound: float) -> None:
-        games = [
+        log_factors_of_points = [
             [log1p(fraction * (point / bound - 1)) for fraction in FRACTIONS] for point in POINTS
         ]
-        # For each bin, what each game adds at its lower point, and how much more at its upper one.
+        # For each bin and each game, what the game adds to the logarithm of its wealth at the lower
+        # point of the bin, and how much more at the upper one.
         self._bins = [
-            [(low, high - low) for low, high in zip(*ends, strict=True)] for ends in pairwise(games)
+            [(lower, upper - lower) for lower, upper in zip(*factors_of_ends, strict=True)]
+            for factors_of_ends in pairwise(log_factors_of_points)
         ]
-        self._won = [0.0] * len(FRACTIONS)
+        self._log_wealths = [0.0] * len(FRACTIONS)
 
     def add(self, value: float) -> None:
         """Count a value from 0 to 1."""
         place = min(int(value * BINS), BINS - 1)
-        upper = value * BINS - place
-        parts = zip(self._won, self._bins[place], strict=True)
-        self._won = [won + low + upper * more for won, (low, more) in parts]
+        share_of_upper_point = value * BINS - place
+        self._log_wealths = [
+            log_wealth + lower + share_of_upper_point * difference
+            for log_wealth, (lower, difference) in zip(
+                self._log_wealths, self._bins[place], strict=True
+            )
+        ]
 
     def refutes(self, level: float) -> bool:
-        """Whether the bound is refuted, at a confidence level."""
-        most, target = max(self._won), -log(1 - level)
+        """Return whether the bound is refuted, at a confidence level."""
+        most = max(self._log_wealths)
+        target = _log_wealth_to_refute(level)
         if most < target:
+            # All games together have at most the wealth of the richest one.
             return False
-        parts = [share * exp(won - most) for share, won in zip(SHARES, self._won, strict=True)]
+        parts = [
+            share * exp(log_wealth - most)
+            for share, log_wealth in zip(SHARES, self._log_wealths, strict=True)
+        ]
         return most + log(fsum(parts)) >= target
