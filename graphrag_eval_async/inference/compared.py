@@ -7,7 +7,7 @@ from typing import Any
 
 from graphrag_eval_async.records.tabular import html_table
 
-SHOWN = ("pairs", "baseline", "candidate", "difference", "wins", "losses", "ties", "p", "verdict")
+COLUMNS = ("pairs", "baseline", "candidate", "difference", "wins", "losses", "ties", "p", "verdict")
 """The keys of rows to show in a notebook."""
 
 
@@ -15,27 +15,31 @@ class Comparison(dict[str, Any]):
     """The result of `compare`; use ``dict(...)`` to get a plain dict, for example for YAML."""
 
     def __repr__(self) -> str:
-        decided = {
-            metric: row["verdict"] for metric, row in self["overall"].items() if "verdict" in row
-        }
-        verdicts = ", ".join(f"{metric} {verdict}" for metric, verdict in decided.items())
-        lacking = f", {len(self['missing'])} missing from the candidate" if self["missing"] else ""
-        told = f"{self['questions']} questions on both sides{lacking}"
-        return f"<Comparison: {told}: {verdicts or 'no metric'}>"
+        questions = f"{self['questions']} questions on both sides"
+        if self["missing"]:
+            questions += f", {len(self['missing'])} missing from the candidate"
+        verdicts = [
+            f"{metric} {row['verdict']}"
+            for metric, row in self["overall"].items()
+            if "verdict" in row
+        ]
+        return f"<Comparison: {questions}: {', '.join(verdicts) or 'no metric'}>"
 
     def _repr_html_(self) -> str:
+        """Return the rows overall and of templates as a table, and what is doubtful as a list."""
         groups = {"overall": self["overall"], **self["per_template"]}
         rows = [
-            (group, metric, *(row.get(key) for key in SHOWN))
-            for group, metrics in groups.items()
-            for metric, row in metrics.items()
+            (group, metric, *(row.get(column) for column in COLUMNS))
+            for group, rows_by_metric in groups.items()
+            for metric, row in rows_by_metric.items()
         ]
-        lacking = [f"{len(self['missing'])} questions are missing from the candidate"] * bool(
-            self["missing"]
-        )
-        warnings = "".join(
-            f"<li>{escape(warning)}</li>" for warning in [*lacking, *self["warnings"]]
-        )
-        return html_table(("", "metric", *SHOWN), rows) + (
-            f"<ul>{warnings}</ul>" if warnings else ""
-        )
+        table = html_table(("", "metric", *COLUMNS), rows)
+
+        doubts = []
+        if self["missing"]:
+            doubts.append(f"{len(self['missing'])} questions are missing from the candidate")
+        doubts += self["warnings"]
+        if not doubts:
+            return table
+        items = "".join(f"<li>{escape(doubt)}</li>" for doubt in doubts)
+        return f"{table}<ul>{items}</ul>"

@@ -82,9 +82,10 @@ class RunningAggregates(Aggregates):
             )
         if not detail:
             return super().snapshot()
-        is_last = self._is_finished or self._sliding is not None
-        kind = interval or ("one_look" if is_last else "anytime")
-        return self._detailed_snapshot(partial(_intervals, level=level, kind=kind))
+        # A window is looked at as it is now: it has no earlier looks.
+        is_for_one_look = self._is_finished or self._sliding is not None
+        default: Interval = "one_look" if is_for_one_look else "anytime"
+        return self._detailed_snapshot(partial(_intervals, level=level, kind=interval or default))
 
     def to_rows(
         self, *, detail: bool = False, level: float = 0.95, interval: Interval | None = None
@@ -128,23 +129,52 @@ class RunningAggregates(Aggregates):
 
 
 def _intervals(
-    weights: Weights | None, found: Clusters | None, bounded: bool, *, level: float, kind: Interval
+    weights: Weights | None,
+    stats: Clusters | None,
+    bounded: bool,
+    *,
+    level: float,
+    kind: Interval,
 ) -> dict[str, Any]:
-    """Return what a detailed snapshot says about the mean of a score."""
+    """Return what a detailed snapshot says about the mean of a score.
+
+    Args:
+        weights: the histogram of the first samples; None if the metric is not from 0 to 1.
+        stats: statistics of the questions' means; None if some results do not name their question.
+        bounded: whether the metric is from 0 to 1.
+        level: confidence level.
+        kind: the kind of interval to prefer.
+
+    Returns:
+        `se`, `confidence` and `interval`, as far as there are any.
+    """
     shown: dict[str, Any] = {}
     interval: dict[str, Any] | None = None
-    if found is not None:
-        if found.se is not None:
-            shown["se"] = found.se
-        if kind == "one_look" and (ends := one_look(found, level, bounded=bounded)):
-            low, high = ends
-            ends_and_mean = {"low": low, "high": high, "mean": found.mean}
-            interval = {**ends_and_mean, "kind": "one_look", "questions": found.questions}
+    if stats is not None and stats.se is not None:
+        shown["se"] = stats.se
+    if stats is not None and kind == "one_look":
+        interval = _one_look_interval(stats, level, bounded=bounded)
     if weights is not None:
-        confidence = shown["confidence"] = show_confidence(weights, level)
-        if interval is None and (questions := count_of(weights)) > 1:
-            interval = {**confidence, "kind": "anytime", "questions": questions}
-            del interval["level"]
+        shown["confidence"] = show_confidence(weights, level)
+        questions = count_of(weights)
+        if interval is None and questions > 1:
+            interval = {**shown["confidence"], "kind": "anytime", "questions": questions}
     if interval is not None:
-        shown["interval"] = {"level": level, **interval}
+        shown["interval"] = {**interval, "level": level}
     return shown
+
+
+def _one_look_interval(stats: Clusters, level: float, *, bounded: bool) -> dict[str, Any] | None:
+    """Return the interval for one look in the layout of a snapshot; None if there is none."""
+    ends = one_look(stats, level, bounded=bounded)
+    if ends is None:
+        return None
+    low, high = ends
+    return {
+        "level": level,
+        "low": low,
+        "high": high,
+        "mean": stats.mean,
+        "kind": "one_look",
+        "questions": stats.questions,
+    }
