@@ -263,7 +263,7 @@ def compare(
           primary metrics also `p` and `verdict`: did more questions lose their value than gain one?
         - `non_inferior`: by metric, the `verdict` ("non_inferior" or "undecided", which may have a
           `reason`), `margin`, `interval`, means and number of `pairs`; errors count as 0 in metrics
-          up to 1;
+          up to 1. An `interval_note` says why the interval is not that of the metric's row;
         - `warnings`, and `notes` on how verdicts are made.
 
         A row has `direction`, the number of `pairs`, the means `baseline` and `candidate` over

@@ -50,9 +50,11 @@ class Spread:
         metrics: the metrics that the results have.
         fractions: those that are outputs of custom evaluations, from 0 to 1 by definition.
         missing: number of results without a value.
+        values: the value of each sample, by question; of several retrieval steps, their mean.
     """
 
     def __init__(self, metric: str) -> None:
+        """Create a spread of `metric` without results."""
         self.metrics: set[str] = set()
         self.fractions: set[str] = set()
         self.missing = 0
@@ -60,41 +62,61 @@ class Spread:
         self._metric = metric
 
     def add(self, result: Mapping[str, Any] | Evaluation) -> None:
-        """Add a result."""
-        seen = observe(result)
-        if seen.pending is not None:
+        """Add a result, unless it is pending."""
+        observed = observe(result)
+        if observed.pending is not None:
             return
-        self.metrics.update(seen.metrics)
-        self.fractions.update(seen.fractions)
-        own = [value for name, value in seen.values if name == self._metric]
+        self.metrics.update(observed.metrics)
+        self.fractions.update(observed.fractions)
         if self._metric == ERROR_RATE:
-            own = [float(seen.failed)]
-        if own:
-            self.values[str(seen.question_id)].append(fmean(own))
+            values = [float(observed.failed)]
+        else:
+            values = [value for metric, value in observed.values if metric == self._metric]
+        if values:
+            self.values[str(observed.question_id)].append(fmean(values))
         else:
             self.missing += 1
 
     def variances(self) -> Variances:
-        """Return the estimates of `variances`, at least 0; without samples to tell, 0 within
-        questions.
+        """Return estimates of the variances, at least 0; without repeats, 0 within questions.
 
         Raises:
             UsageError: there are fewer than two questions with a value.
         """
-        groups = [*self.values.values()]
-        if (k := len(groups)) < 2:
-            known = (
-                f"; {did_you_mean(self._metric, sorted(self.metrics))}"
-                if self.metrics and not k
-                else ""
-            )
-            raise UsageError(
+        values_by_question = [*self.values.values()]
+        questions = len(values_by_question)
+        if questions < 2:
+            message = (
                 f"{self._metric}: needs results of two questions or more with a value, got "
-                f"{k}{known}"
+                f"{questions}"
             )
-        sums = [ValueSum(exact_sum=sum_numbers(values), count=len(values)) for values in groups]
-        found = variances(chain.from_iterable(groups), sums)
-        return Variances(max(0.0, found["between"]), found.get("within") or 0.0)
+            if self.metrics and questions == 0:
+                message += f"; {did_you_mean(self._metric, sorted(self.metrics))}"
+            raise UsageError(message)
+        sums = [
+            ValueSum(exact_sum=sum_numbers(values), count=len(values))
+            for values in values_by_question
+        ]
+        estimates = variances(chain.from_iterable(values_by_question), sums)
+        # An estimate may be below 0.
+        return Variances(max(0.0, estimates["between"]), estimates.get("within") or 0.0)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether each question has one value, which is 0 or 1."""
+        return all(values in ([0.0], [1.0]) for values in self.values.values())
+
+
+class _VariancesToPlanFor(NamedTuple):
+    """The variances that decide how many questions are needed.
+
+    Attributes:
+        paired: of the change of a question that both runs have.
+        unpaired: the sum of the variances of a question in two runs with other questions.
+    """
+
+    paired: float
+    unpaired: float
 
 
 def plan(
@@ -107,23 +129,75 @@ def plan(
     primary: Collection[str] | None = None,
 ) -> dict[str, Any]:
     """Return how many questions are needed; see `plan_questions`."""
+    _check_arguments(detect, runs, metric=metric, sd=sd, level=level)
+    if sd is not None:
+        variances_of_runs = [Variances(between=sd * sd, within=0.0)]
+    else:
+        variances_of_runs = [run.variances() for run in runs]
+    planned_for = _variances_to_plan_for(runs, variances_of_runs, metric=metric)
+
+    family = _metrics_that_share_the_error(runs, metric, primary)
+    shared_level = 1 - (1 - level) / len(family)
+    are_whole = bool(runs) and all(run.is_whole for run in runs)
+    fractions = {name for run in runs for name in run.fractions}
+    return {
+        "metric": metric,
+        "detect": detect,
+        "level": level,
+        "power": POWER,
+        "paired": questions_needed(
+            planned_for.paired, detect, shared_level, paired=True, whole=are_whole
+        ),
+        "unpaired": questions_needed(planned_for.unpaired, detect, shared_level, paired=False),
+        "primary": sorted(family, key=position),
+        "has_verdict": is_primary(metric, primary, fractions),
+        "questions": [len(run.values) for run in runs],
+        "missing": [run.missing for run in runs],
+        "sd": sqrt(fmean(variances_of_run.total for variances_of_run in variances_of_runs)),
+        "paired_sd": sqrt(planned_for.paired),
+        "assumed_correlation": None if len(runs) == 2 else CORRELATION,
+    }
+
+
+def _check_arguments(
+    detect: float, runs: Sequence[Spread], *, metric: str, sd: float | None, level: float
+) -> None:
+    """Raise a `UsageError` if arguments of `plan` are wrong, or do not go together."""
     check_level(level)
     _check_positive("detect", detect)
     if metric in BOUNDED_METRICS and detect >= 1:
         raise UsageError(f"expected a difference below 1 to detect, since {metric} is from 0 to 1")
-    if (sd is None) == (not runs) or len(runs) > 2:
+    has_runs = len(runs) > 0
+    has_sd = sd is not None
+    if has_runs == has_sd or len(runs) > 2:
         raise UsageError(
             "plan: needs one or two RESULTS, or a standard deviation (--sd, or sd=X), and not both"
         )
-    if sd is not None:
+    if has_sd:
         _check_positive("sd", sd)
-    known = [Variances(sd * sd, 0.0)] if sd is not None else [run.variances() for run in runs]
-    baseline, candidate = known[0], known[-1]
+
+
+def _variances_to_plan_for(
+    runs: Sequence[Spread], variances_of_runs: Sequence[Variances], *, metric: str
+) -> _VariancesToPlanFor:
+    """Return the variances that decide how many questions are needed.
+
+    Args:
+        runs: none, one or two.
+        variances_of_runs: of each run; or one that is assumed, if there are no runs.
+        metric: the metric, for messages.
+
+    Raises:
+        UsageError: the variances are 0, so that nothing can be planned.
+    """
+    # One run stands for both.
+    baseline = variances_of_runs[0]
+    candidate = variances_of_runs[-1]
     if len(runs) == 2:
-        of_change = _change_variance(runs)
+        variance_of_change = _variance_of_true_change(runs)
     else:
-        of_change = (1 - CORRELATION) * (baseline.between + candidate.between)
-    paired = of_change + baseline.within + candidate.within
+        variance_of_change = (1 - CORRELATION) * (baseline.between + candidate.between)
+    paired = variance_of_change + baseline.within + candidate.within
     unpaired = baseline.total + candidate.total
     if not unpaired:
         raise UsageError(
@@ -134,49 +208,58 @@ def plan(
             f"{metric}: every question changes by the same amount between the two runs, so paired "
             "numbers cannot be planned; give results of one run, or of two that differ"
         )
+    return _VariancesToPlanFor(paired=paired, unpaired=unpaired)
+
+
+def _metrics_that_share_the_error(
+    runs: Sequence[Spread], metric: str, primary: Collection[str] | None
+) -> set[str]:
+    """Return the primary metrics that the comparison will decide, and `metric`.
+
+    Args:
+        runs: the runs whose metrics are known; the comparison decides metrics that all have.
+        metric: the metric that is planned for.
+        primary: the names of primary metrics; see `is_primary` for the default.
+
+    Raises:
+        UsageError: no result has one of the primary metrics.
+    """
+    fractions = {name for run in runs for name in run.fractions}
+    candidates = set(primary or ())
     if runs:
         known_metrics = {ERROR_RATE}.union(*(run.metrics for run in runs))
         check_known("primary", filterfalse(is_metric, primary or ()), known_metrics)
-    fractions = {name for run in runs for name in run.fractions}
-    shared = set.intersection(*[run.metrics for run in runs]) if runs else {*(primary or ())}
-    family = {name for name in shared | {ERROR_RATE} if is_primary(name, primary, fractions)} | {
-        metric
-    }
-    own_level = 1 - (1 - level) / len(family)
-    whole = bool(runs) and all(own in ([0.0], [1.0]) for run in runs for own in run.values.values())
-    return {
-        "metric": metric,
-        "detect": detect,
-        "level": level,
-        "power": POWER,
-        "paired": questions_needed(paired, detect, own_level, paired=True, whole=whole),
-        "unpaired": questions_needed(unpaired, detect, own_level, paired=False),
-        "primary": sorted(family, key=position),
-        "has_verdict": is_primary(metric, primary, fractions),
-        "questions": [len(run.values) for run in runs],
-        "missing": [run.missing for run in runs],
-        "sd": sqrt(fmean(each.total for each in known)),
-        "paired_sd": sqrt(paired),
-        "assumed_correlation": None if len(runs) == 2 else CORRELATION,
-    }
+        candidates = set.intersection(*[run.metrics for run in runs])
+    candidates.add(ERROR_RATE)
+    return {name for name in candidates if is_primary(name, primary, fractions)} | {metric}
 
 
-def _change_variance(runs: Sequence[Spread]) -> float:
-    """Return the variance of the change between questions, without that of their samples."""
-    one, other = (run.values for run in runs)
-    shared = sorted(one.keys() & other.keys())
+def _variance_of_true_change(runs: Sequence[Spread]) -> float:
+    """Return the variance of the change between questions, without that of their samples.
+
+    Args:
+        runs: two runs.
+
+    Raises:
+        UsageError: they share fewer than two questions with a value.
+    """
+    baseline, candidate = runs
+    shared = sorted(baseline.values.keys() & candidate.values.keys())
     if len(shared) < 2:
         raise UsageError(
             f"the two runs share {len(shared)} questions with a value; paired needs two or more"
         )
-    changes = [fmean(other[name]) - fmean(one[name]) for name in shared]
+    changes = [fmean(candidate.values[name]) - fmean(baseline.values[name]) for name in shared]
     mean = fmean(changes)
     variance = fsum((change - mean) ** 2 for change in changes) / (len(changes) - 1)
+    # The mean of more samples varies less.
     for run in runs:
-        variance -= run.variances().within * fmean(1 / len(run.values[name]) for name in shared)
+        share_of_samples = fmean(1 / len(run.values[name]) for name in shared)
+        variance -= run.variances().within * share_of_samples
     return max(0.0, variance)
 
 
 def _check_positive(name: str, value: object) -> None:
+    """Raise a `UsageError` unless `value` is a number above 0 whose square is finite."""
     if not isinstance(value, int | float) or isinstance(value, bool) or not 0 < value < 1e300:
         raise UsageError(f"{name}: expected a number above 0, got {describe(value)}")

@@ -31,14 +31,12 @@ class Until:
     """Ends a stream once it is decided whether the mean of a metric is above or below a bound.
 
     Each response is one sample; with several retrieval steps, the sample is their mean. A repeated
-    question
-    counts again, but only adds information about itself: with repeats, the decision is about these
-    questions.
-    The level is valid for one stream in one order: trying seeds of `read_jsonl` until the condition
-    holds voids it. A stream ends when the mean is far enough from the bound, so the mean in its
-    aggregates is biased away from the bound; the interval of the `Decision` is not. In 2,000
-    simulated runs of 5,000 results with the true mean exactly on the bound, 1.0 to 3.2% were
-    decided at all.
+    question counts again, but only adds information about itself: with repeats, the decision is
+    about these questions. The level is valid for one stream in one order: trying seeds of
+    `read_jsonl` until the condition holds voids it. A stream ends when the mean is far enough from
+    the bound, so the mean in its aggregates is biased away from the bound; the interval of the
+    `Decision` is not. In 2,000 simulated runs of 5,000 results with the true mean exactly on the
+    bound, 1.0 to 3.2% were decided at all.
 
     Results count in the order of the input, so a decision does not depend on how quick judges are.
 
@@ -66,18 +64,24 @@ def unknown_metric(metric: str, outputs: Sequence[str] = ()) -> UsageError:
     """Return the error for a metric not allowed in conditions; `outputs` are the custom outputs
     allowed.
     """
-    known = [name for name in (*RESULT_METRICS, *RETRIEVAL_METRICS) if name in BOUNDED_METRICS]
+    allowed = [*outputs]
+    allowed += [name for name in (*RESULT_METRICS, *RETRIEVAL_METRICS) if name in BOUNDED_METRICS]
     return UsageError(
         'until: takes scores from 0 to 1, outputs of custom evaluations described as "fraction '
-        '0-1", and '
-        f"metrics declared range=(0, 1), not {metric!r}; {did_you_mean(metric, [*outputs, *known])}"
+        f'0-1", and metrics declared range=(0, 1), not {metric!r}; {did_you_mean(metric, allowed)}'
     )
 
 
 def condition_of(text: object) -> Condition:
-    """Parse a condition that results can decide."""
+    """Parse a condition that results can decide.
+
+    Raises:
+        UsageError: `text` is not a condition, or not one on a metric from 0 to 1.
+    """
+    if not isinstance(text, str):
+        text = repr(text)
     try:
-        condition = parse_condition(text if isinstance(text, str) else repr(text))
+        condition = parse_condition(text)
     except ValueError as error:
         raise UsageError(f"until: {error}") from None
     if not may_be_bounded(condition.metric):
@@ -116,9 +120,8 @@ class Deciding:
     values would have been.
 
     A decision is wrong with a probability of at most 1 - `level`, even if the mean drifts, as long
-    as the
-    mean never reaches the decided side: the bets on that side then win even less than in fair
-    games.
+    as the mean never reaches the decided side: the bets on that side then win even less than in
+    fair games.
 
     Attributes:
         condition: the condition.
@@ -130,60 +133,85 @@ class Deciding:
     """
 
     def __init__(self, until: Until) -> None:
+        """Start without samples; `until` has the condition and the level."""
         self.condition = condition_of(until.condition)
         self.holds: bool | None = None
-        self.results = self.samples = self.failed = 0
+        self.results = 0
+        self.samples = 0
+        self.failed = 0
         self.questions: set[str] = set()
         self._level = until.level
-        self._low, self._high = Histogram(), Histogram()
-        self._above, self._below = Bet(self.condition.bound), Bet(1 - self.condition.bound)
+        # The samples with failed values as 0, and as 1.
+        self._low_values = Histogram()
+        self._high_values = Histogram()
+        self._bet_on_above = Bet(self.condition.bound)
+        # A mean below the bound is one above it if all values are mirrored.
+        self._bet_on_below = Bet(1 - self.condition.bound)
 
     def read(self, result: Mapping[str, Any] | Evaluation) -> Sample | None:
         """Return the sample from a result; None if the result is of another template."""
-        seen = observe(result)
-        metric = self.condition.metric
-        if self.condition.template not in {None, seen.template_id}:
+        observed = observe(result)
+        if self.condition.template not in {None, observed.template_id}:
             return None
-        found = [value for name, value in seen.values if name == metric]
-        values = [value for value in found if 0 <= value <= 1]  # A journal may hold anything.
-        failed = [name for name, _ in seen.outcomes].count(metric) + len(found) - len(values)
-        if not (found or failed or metric in RESULT_METRICS):
-            # If the agent failed or gave no answer, the metric might have applied; those in code
-            # were called.
-            called = (
-                metric in RETRIEVAL_METRICS or seen.is_answered or CUSTOM_METRICS in seen.as_dict()
-            )
-            failed = seen.failed or not called
-        question = seen.question_id
-        if not failed and len(values) == 1:
-            return Sample(question, values[0], values[0])
-        if not (n := len(values) + failed):
+        metric = self.condition.metric
+        values_in_result = [value for name, value in observed.values if name == metric]
+        # A journal may hold anything, so a value that is not from 0 to 1 counts as failed.
+        values = [value for value in values_in_result if 0 <= value <= 1]
+        failed = sum(name == metric for name, _ in observed.outcomes)
+        failed += len(values_in_result) - len(values)
+        if not values and not failed and self._may_have_applied(observed):
+            failed = 1
+
+        question = observed.question_id
+        count = len(values) + failed
+        if count == 0:
             return Sample(question)
+        if count == 1 and values:
+            return Sample(question, values[0], values[0])
         total = sum_numbers(values)
+        total_with_ones = total + failed * FIXED_POINT_ONE
         return Sample(
             question,
-            mean(total, n, integral=False),
-            mean(total + failed * FIXED_POINT_ONE, n, integral=False),
+            low=mean(total, count, integral=False),
+            high=mean(total_with_ones, count, integral=False),
         )
+
+    def _may_have_applied(self, observed: Evaluation) -> bool:
+        """Return whether the metric might have applied to a result that says nothing of it.
+
+        So it might if the agent failed or gave no answer. Metrics of all results and metrics in
+        code were called then, and would say so.
+        """
+        metric = self.condition.metric
+        if metric in RESULT_METRICS:
+            return False
+        if observed.failed:
+            return True
+        was_called = (
+            metric in RETRIEVAL_METRICS
+            or observed.is_answered
+            or CUSTOM_METRICS in observed.as_dict()
+        )
+        return not was_called
 
     def add(self, sample: Sample | None) -> None:
         """Count a sample; does nothing if it is None or the condition is decided."""
         if self.holds is not None or sample is None:
             return
-        question, low, high = sample
         self.results += 1
-        self.questions.add(question)
-        if low is None or high is None:
+        self.questions.add(sample.question)
+        if sample.low is None or sample.high is None:
             return
         self.samples += 1
-        self.failed += low < high
-        self._low.add([low])
-        self._high.add([high])
-        self._above.add(low)
-        self._below.add(1 - high)
-        if self._above.refutes(self._level):
+        if sample.low < sample.high:
+            self.failed += 1
+        self._low_values.add([sample.low])
+        self._high_values.add([sample.high])
+        self._bet_on_above.add(sample.low)
+        self._bet_on_below.add(1 - sample.high)
+        if self._bet_on_above.refutes(self._level):
             self.holds = self.condition.is_lower_bound
-        elif self._below.refutes(self._level):
+        elif self._bet_on_below.refutes(self._level):
             self.holds = not self.condition.is_lower_bound
 
     @property
@@ -191,15 +219,16 @@ class Deciding:
         """The confidence interval for the mean, valid whatever the failed values would have
         been.
         """
-        least, most = self._low.weights(), self._high.weights()
-        if least is None or most is None:
+        low_weights = self._low_values.weights()
+        high_weights = self._high_values.weights()
+        if low_weights is None or high_weights is None:
             return 0.0, 1.0
-        low, _ = confidence_sequence(least, level=self._level)
-        _, high = confidence_sequence(most, level=self._level)
+        low, _ = confidence_sequence(low_weights, level=self._level)
+        _, high = confidence_sequence(high_weights, level=self._level)
+        if self.holds is None:
+            return low, high
         # An end is found to five digits; it may not contradict the decision.
-        if self.holds is not None:
-            if self.holds == self.condition.is_lower_bound:
-                low = max(low, self.condition.bound)
-            else:
-                high = min(high, self.condition.bound)
-        return low, high
+        mean_is_above = self.holds == self.condition.is_lower_bound
+        if mean_is_above:
+            return max(low, self.condition.bound), high
+        return low, min(high, self.condition.bound)
