@@ -233,7 +233,8 @@ def compare(
     answer is wrong.
 
     Primary metrics share the error evenly (Bonferroni). So do the rows of templates, and those of
-    tags. With three primary metrics at 95%, p is multiplied by 3 and intervals are at 98.33%. In
+    tags. A metric takes no share if the questions in which it differs are too few for any verdict
+    (Tarone). With three shares at 95%, p is multiplied by 3 and intervals are at 98.33%. In
     simulated comparisons of 40 questions, one of these three intervals missed in 3.5%. A verdict
     needs a small p and an interval that excludes 0; if only one of them says so, the other is
     adapted.
@@ -268,9 +269,11 @@ def compare(
 
         A row has `direction`, the number of `pairs`, the means `baseline` and `candidate` over
         them, their `difference`, the candidate's `wins`, `losses` and `ties`, and the `interval` of
-        the difference. Rows of primary metrics also have `p`, `p_adjusted`, `verdict` and
-        `detectable`: the change that so many questions show with a power of 80%, None if there is
-        none. Metrics from 0 to 1 have `confidence`, an interval that is valid at any time.
+        the difference. Rows of primary metrics also have `p`, `p_adjusted`, whether they are
+        `decidable`, `verdict` ("better", "worse", "undecided", or "no_change" if no question
+        differs), and `detectable`: the change that so many questions show with a power of 80%, None
+        if there is none. Metrics from 0 to 1 have `confidence`, an interval that is valid at any
+        time.
 
     Raises:
         AggregationError: something is not a result of a question; of files, the message has its

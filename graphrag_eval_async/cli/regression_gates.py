@@ -154,7 +154,7 @@ def _errors_in_words(metric: str, drop: Drop) -> str:
     errors_after = drop.candidate.errors
     if metric == ERROR_RATE or errors_before + errors_after == 0:
         return ""
-    rule = "count as 0" if drop.fills else "are left out"
+    rule = "count as 0" if drop.errors_are_zeros else "are left out"
     return f"; errors {rule}, {errors_before} in the baseline and {errors_after} in the candidate"
 
 

@@ -25,6 +25,7 @@ from graphrag_eval_async.inference.pairs import (
     Drop,
     PairSums,
     Question,
+    QuestionTags,
     SideCounts,
     change_between,
     paired,
@@ -163,8 +164,10 @@ class RunningComparison:
         values = [(metric, value) for metric, value in observed.values if metric != ERROR_RATE]
         values.append((ERROR_RATE, float(observed.failed)))
         question.add(side, observed.template_id, values, reference_hash(rendered))
-        has_tags_of_candidate = side == "candidate" and bool(observed.tags)
-        question.tags = max(question.tags, (has_tags_of_candidate, observed.tags))
+        tags = QuestionTags(
+            of_candidate=side == "candidate" and bool(observed.tags), tags=observed.tags
+        )
+        question.tags = max(question.tags, tags)
         question.valueless.update(
             (side, metric, kind == RESPONSE_ERROR)
             for metric, kind in observed.outcomes
@@ -229,7 +232,8 @@ class RunningComparison:
             check_known("non_inferior", self._margins, self.metrics)
 
         lists = self._lists_of_questions()
-        self._test_values(lists["without_pair"], level)
+        self._add_tests(lists["without_pair"], level)
+
         questions_by_template: defaultdict[str, list[Question]] = defaultdict(list)
         for question in self._shared_questions():
             questions_by_template[question.template].append(question)
@@ -328,8 +332,7 @@ class RunningComparison:
         """
         questions_by_tag: defaultdict[Tag, list[Question]] = defaultdict(list)
         for question in self._shared_questions():
-            _, tags = question.tags
-            for tag in tags:
+            for tag in question.tags.tags:
                 questions_by_tag[tag].append(question)
         groups = {
             (key, value): questions
@@ -368,8 +371,11 @@ class RunningComparison:
         }
 
     def drop(self, metric: str) -> Drop:
-        """Return how a metric changed if errors count: as 0 in scores up to 1."""
-        counts_errors = metric != ERROR_RATE and (
+        """Return how a metric changed, and how many results are errors or lack it.
+
+        Errors count as 0 in scores up to 1. Otherwise, they are left out.
+        """
+        errors_are_zeros = metric != ERROR_RATE and (
             metric in self.fractions or range_of(metric)[1] == 1
         )
         values: dict[Side, list[float | ValueSum]] = {side: [] for side in SIDES}
@@ -381,11 +387,13 @@ class RunningComparison:
                 continue
             values_of_question = []
             for side in SIDES:
-                sample = _values_with_errors(metric, question, side, errors_are_zeros=counts_errors)
-                results[side] += sample.results
-                errors[side] += sample.errors
-                missing[side] += sample.missing
-                values_of_question.append(sample.values)
+                side_values = _values_with_errors(
+                    metric, question, side, errors_are_zeros=errors_are_zeros
+                )
+                results[side] += side_values.results
+                errors[side] += side_values.errors
+                missing[side] += side_values.missing
+                values_of_question.append(side_values.values)
             baseline_values, candidate_values = values_of_question
             if baseline_values is not None and candidate_values is not None:
                 values["baseline"].append(baseline_values)
@@ -401,11 +409,11 @@ class RunningComparison:
             changes=[pair.change for pair in pairs],
             baseline=counts["baseline"],
             candidate=counts["candidate"],
-            fills=counts_errors,
+            errors_are_zeros=errors_are_zeros,
             lower_is_better=metric in self.lower_outputs or lower_is_better(metric),
         )
 
-    def _test_values(self, without_pair: Mapping[str, dict[str, Any]], level: float) -> None:
+    def _add_tests(self, without_pair: Mapping[str, dict[str, Any]], level: float) -> None:
         """Add tests to `without_pair` for the primary metrics that both sides requested, whether
         they have values or not.
         """
@@ -424,12 +432,14 @@ class RunningComparison:
 def _may_apply(metric: str, question: Question) -> bool:
     """Return whether a metric may apply to a question that both sides have.
 
-    Without a value on either side, it may apply only if it would have applied to errors on both.
+    Without a value on either side, that is known only if both sides have errors that lack it:
+    results of errors name the metrics that they would have had.
     """
     baseline_values, candidate_values = question.sides()
     if metric in baseline_values or metric in candidate_values:
         return True
-    return all(question.valueless[side, metric, True] for side in SIDES)
+    errors_that_lack_it = [question.valueless[side, metric, True] for side in SIDES]
+    return all(errors_that_lack_it)
 
 
 class _ValuesWithErrors(NamedTuple):

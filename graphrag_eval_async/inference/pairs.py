@@ -59,16 +59,28 @@ def change_between(baseline: float, candidate: float) -> float:
     return copysign(float_info.max, change)
 
 
+class QuestionTags(NamedTuple):
+    """The tags of a question. Of several results, those that are greatest in order count.
+
+    Attributes:
+        of_candidate: whether they are those of a candidate's result, which come before others.
+        tags: the tags.
+    """
+
+    of_candidate: bool = False
+    tags: Tags = ()
+
+
 class Question:
     """The values of one question on the two sides.
 
     Attributes:
         values: values by side and metric, for sides with complete results.
         pending: sides that have only incomplete results.
-        tags: whether they are the candidate's, and the tags; if results differ, the last in order.
+        tags: the tags of the question.
         differs: whether the results have different reference data.
-        valueless: number of results without a value, by side and metric, and whether the result is
-            an error.
+        valueless: number of results without a value of a metric that applies, by side, metric, and
+            whether the result is an error.
     """
 
     __slots__ = (
@@ -87,7 +99,7 @@ class Question:
         self.pending: tuple[Side, ...] = ()
         self.differs = False
         self.valueless = Counter[tuple[Side, str, bool]]()
-        self.tags: tuple[bool, Tags] = (False, ())
+        self.tags = QuestionTags()
         # By side, the number of each sample, and whether it is right; None if it is an error.
         self._samples: dict[Side, list[tuple[int, Rightness | None]]] = {}
         self._templates: dict[Side, str] = {}
@@ -290,7 +302,7 @@ class Drop(NamedTuple):
         changes: the change of each question that has it on both sides.
         baseline: the counts of the baseline.
         candidate: the counts of the candidate.
-        fills: whether an error counts as 0; otherwise it is left out.
+        errors_are_zeros: whether an error counts as 0; otherwise it is left out.
         lower_is_better: the direction of the metric.
     """
 
@@ -298,7 +310,7 @@ class Drop(NamedTuple):
     changes: Sequence[float]
     baseline: SideCounts
     candidate: SideCounts
-    fills: bool
+    errors_are_zeros: bool
     lower_is_better: bool = False
 
     def lacking(self, metric: str) -> str:

@@ -36,10 +36,10 @@ def questions_needed(
         whole: whether all scores are 0 or 1. Then the two changes that `change_interval` adds
             shrink the mean and widen the spread.
     """
-    alpha = _quantile_of_level(level)
-    quantiles = alpha + NormalDist().inv_cdf(POWER)
-    correction_for_t = alpha**2 / (2 if paired else 4)
-    size = quantiles**2 * variance / detect**2 + correction_for_t
+    quantile = _quantile_of_level(level)
+    sum_of_quantiles = quantile + NormalDist().inv_cdf(POWER)
+    correction_for_t = quantile**2 / (2 if paired else 4)
+    size = sum_of_quantiles**2 * variance / detect**2 + correction_for_t
     if whole:
         size += _cost_of_added_changes(variance)
     fewest = fewest_pairs(level) if paired else 2
@@ -69,14 +69,15 @@ def detectable_change(changes: Sequence[float], level: float, *, bounded: bool) 
         return None
 
     variance = squares / (n - 1)
-    alpha = _quantile_of_level(level)
-    effective_n = n - alpha**2 / 2
+    quantile = _quantile_of_level(level)
+    # This solves the formula of `questions_needed` for the change.
+    effective_n = n - quantile**2 / 2
     if bounded and set(changes) <= {-1.0, 0.0, 1.0}:
         effective_n -= _cost_of_added_changes(variance)
     if n < fewest_pairs(level) or effective_n <= 0:
         return inf
-    quantiles = alpha + NormalDist().inv_cdf(POWER)
-    change = quantiles * sqrt(variance / effective_n) * size
+    sum_of_quantiles = quantile + NormalDist().inv_cdf(POWER)
+    change = sum_of_quantiles * sqrt(variance / effective_n) * size
     if bounded and change > 1:
         return inf
     return change

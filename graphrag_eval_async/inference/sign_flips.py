@@ -45,6 +45,9 @@ SIZE_DIGITS = 12
 Then changes that are equal but for rounding have one size, such as 0.3 - 0.2 and 0.1.
 """
 
+SUM_ROUNDING = 1e-11
+"""Rounding error that each change may add to a sum of sizes."""
+
 SUM_DIGITS = 11
 """Digits to which sums of sizes are rounded: one fewer, since rounding errors add up."""
 
@@ -102,13 +105,13 @@ def least_p(changes: Sequence[float]) -> float:
 
 
 def _sizes_of(changes: Sequence[float]) -> _Sizes:
-    """Return the sizes of changes, and what the test compares their sums with."""
+    """Return the sizes of changes in units of the largest, and the limit of the test for sums."""
     largest = max(map(abs, changes), default=0.0) or 1.0
     scaled = [round(change / largest, SIZE_DIGITS) for change in changes]
     counts = Counter(sorted(abs(change) for change in scaled if change))
     rises = fsum(change for change in scaled if change > 0)
     falls = -fsum(change for change in scaled if change < 0)
-    return _Sizes(counts, limit=min(rises, falls) + 1e-11 * len(changes))
+    return _Sizes(counts, limit=min(rises, falls) + SUM_ROUNDING * len(changes))
 
 
 def _count_subsets(sizes: _Sizes) -> int | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import filterfalse
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphrag_eval_async.aggregates.exact import mean, sum_floats
 from graphrag_eval_async.aggregates.questions import clusters
@@ -24,6 +24,22 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from graphrag_eval_async.records.evaluation import Evaluation
+
+
+class _System(NamedTuple):
+    """What is known of one system.
+
+    Attributes:
+        results: number of its results.
+        questions: number of its questions.
+        missing: ids of the questions that only the first system has.
+        question_means: the means of its questions, by metric.
+    """
+
+    results: int
+    questions: int
+    missing: list[str]
+    question_means: dict[str, list[float]]
 
 
 class RunningSystems:
@@ -98,19 +114,27 @@ class RunningSystems:
             primary=self._primary,
             lower_outputs=lower_outputs,
         )
-        systems = self._facts_of_systems()
-        for name, facts in systems.items():
-            means = facts.pop("means")
-            facts["metrics"] = {}
-            for metric in sorted(means, key=position):
+        systems: dict[str, dict[str, Any]] = {}
+        for name, system in self._systems().items():
+            metrics_of_system = {}
+            for metric in sorted(system.question_means, key=position):
                 if not is_primary(metric, self._primary, fractions):
                     continue
-                is_bounded = is_fraction(metric, fractions)
-                stats = _mean_and_interval(means[metric], level, is_bounded=is_bounded)
+                stats = _mean_and_interval(
+                    system.question_means[metric],
+                    level,
+                    is_bounded=is_fraction(metric, fractions),
+                )
                 change = changes.get(name, {}).get(metric)
                 if change is not None:
                     stats["change"] = change
-                facts["metrics"][metric] = stats
+                metrics_of_system[metric] = stats
+            systems[name] = {
+                "results": system.results,
+                "questions": system.questions,
+                "missing": system.missing,
+                "metrics": metrics_of_system,
+            }
 
         metrics = {metric for facts in systems.values() for metric in facts["metrics"]}
         lower_metrics = [
@@ -131,22 +155,23 @@ class RunningSystems:
             "warnings": self._warnings(),
         }
 
-    def _facts_of_systems(self) -> dict[str, dict[str, Any]]:
-        """Return the counts of each system, and its question means by metric under `means`."""
-        first_comparison = next(iter(self._comparisons.values()))
+    def _systems(self) -> dict[str, _System]:
+        """Return what is known of each system, by name; the first system comes first."""
+        # All comparisons have the same baseline.
+        any_comparison = next(iter(self._comparisons.values()))
         systems = {
-            self._first: {
-                **first_comparison.counts("baseline"),
-                "missing": [],
-                "means": first_comparison.question_means("baseline"),
-            }
+            self._first: _System(
+                **any_comparison.counts("baseline"),
+                missing=[],
+                question_means=any_comparison.question_means("baseline"),
+            )
         }
         for name, comparison in self._comparisons.items():
-            systems[name] = {
+            systems[name] = _System(
                 **comparison.counts("candidate"),
-                "missing": comparison.missing(),
-                "means": comparison.question_means("candidate"),
-            }
+                missing=comparison.missing(),
+                question_means=comparison.question_means("candidate"),
+            )
         return systems
 
     def _warnings(self) -> list[str]:

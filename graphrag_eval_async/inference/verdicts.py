@@ -111,7 +111,7 @@ def sign_test(wins: int, losses: int) -> float:
 
 
 def position(metric: str) -> tuple[bool, tuple[int, str]]:
-    """Return the sort key of a metric in rows."""
+    """Return the sort key of a metric in rows, of which the error rate is the first."""
     return metric != ERROR_RATE, metric_position(metric)
 
 
@@ -184,7 +184,7 @@ def finished_rows(
         rows["overall"][metric] = _finished_row(
             all_pairs[metric],
             lower=lower,
-            is_bounded=is_bounded,
+            is_fraction=is_bounded,
             level=level,
             shares=shares_overall if is_decided_metric else None,
         )
@@ -192,7 +192,7 @@ def finished_rows(
             row = _finished_row(
                 pairs,
                 lower=lower,
-                is_bounded=is_bounded,
+                is_fraction=is_bounded,
                 level=level,
                 shares=shares_of_templates if is_decided_metric else None,
             )
@@ -238,7 +238,7 @@ def rows_of_comparisons(
             metric: _finished_row(
                 pairs,
                 lower=metric in lower_outputs or lower_is_better(metric),
-                is_bounded=is_fraction(metric, fractions),
+                is_fraction=is_fraction(metric, fractions),
                 level=level,
                 shares=shares,
             )
@@ -254,31 +254,33 @@ def _least_p(pairs: Sequence[Pair]) -> float:
 
 
 def _finished_row(
-    pairs: Sequence[Pair], *, lower: bool, is_bounded: bool, level: float, shares: int | None
+    pairs: Sequence[Pair], *, lower: bool, is_fraction: bool, level: float, shares: int | None
 ) -> Row:
-    """Return the row of a metric.
+    """Return the row of a metric in a comparison: its means, counts, interval and verdict.
 
     Args:
         pairs: its values in the two runs, for each question.
         lower: whether lower values are better.
-        is_bounded: whether its values are from 0 to 1.
+        is_fraction: whether its values are from 0 to 1 by definition.
         level: of the interval, before the error budget is shared.
         shares: by how many tests the error budget is shared; None if the metric has no verdict.
     """
     sums = PairSums.of(pairs)
     changes = [pair.change for pair in pairs]
-    row = _counts(lower, sums)
+    row = _means_and_counts(sums, lower=lower)
     # A journal may hold values that the metric does not allow.
-    is_bounded = is_bounded and sums.inside == sums.pairs
+    is_bounded = is_fraction and sums.inside == sums.pairs
     shared_level = level_of_share(level, shares or 1)
     ends = change_interval(changes, shared_level, bounded=is_bounded)
+
     if shares is not None:
         row["p"] = sign_flip_test(changes)
         row["decidable"] = shares * least_p(changes) < 1 - level
         detectable = detectable_change(changes, shared_level, bounded=is_bounded)
         if detectable is not None:
             row["detectable"] = detectable if isfinite(detectable) else None
-        ends = _decide(row, ends, lower=lower, alpha=1 - level, shares=shares)
+        ends = _add_verdict(row, ends, lower=lower, alpha=1 - level, shares=shares)
+
     if ends is not None and all(map(isfinite, ends)):
         low, high = ends
         row["interval"] = {"level": shared_level, "low": low, "high": high, "kind": "one_look"}
@@ -295,7 +297,7 @@ def level_of_share(level: float, shares: int) -> float:
     return min(1 - (1 - level) / shares, nextafter(1.0, 0.0))
 
 
-def _decide(
+def _add_verdict(
     row: Row,
     ends: tuple[float, float] | None,
     *,
@@ -305,6 +307,9 @@ def _decide(
 ) -> tuple[float, float] | None:
     """Add `p_adjusted` and `verdict` to a row, and return the interval that says the same.
 
+    A verdict needs both a small p and an interval without 0. If only one of them has it, the other
+    is adapted.
+
     Args:
         row: the row of the metric, with its `p` and its counts.
         ends: the interval of its change; None if it has none.
@@ -313,13 +318,14 @@ def _decide(
         shares: by how many tests it is shared.
     """
     change = row["difference"]
+    # Without an interval, p alone decides.
     low, high = (change, change) if ends is None else ends
     adjusted = min(1.0, shares * row["p"])
     if low <= 0 <= high:
         adjusted = max(adjusted, alpha)
     row["p_adjusted"] = adjusted
     if adjusted < alpha:
-        row["verdict"] = _verdict(lower, change)
+        row["verdict"] = _verdict_on_change(change, lower=lower)
         return ends
     row["verdict"] = NO_CHANGE if row["ties"] == row["pairs"] else UNDECIDED
     if ends is None:
@@ -341,7 +347,7 @@ def _group_by_metric(
     return {metric: groups[metric] for metric in sorted(groups, key=position)}
 
 
-def _counts(lower: bool, sums: PairSums) -> Row:
+def _means_and_counts(sums: PairSums, *, lower: bool) -> Row:
     """Return the part of a row that counts questions and has their means.
 
     `lower` says whether lower values are better, so that a fall is a win.
@@ -375,7 +381,7 @@ def decide_values(gained: int, lost: int, level: float) -> dict[str, Any]:
     return {"p": p, "verdict": verdict}
 
 
-def _verdict(lower: bool, change: float) -> str:
+def _verdict_on_change(change: float, *, lower: bool) -> str:
     """Return whether a change that is not due to chance makes a metric better or worse.
 
     `lower` says whether lower values are better.

@@ -69,7 +69,7 @@ def test_a_worse_candidate_is_seldom_called_non_inferior() -> None:
             }
             counts = SideCounts(results=n, errors=0, missing=0)
             for name, own in changes.items():
-                drop = Drop(None, own.tolist(), counts, counts, fills=True)
+                drop = Drop(None, own.tolist(), counts, counts, errors_are_zeros=True)
                 found = non_inferiority(drop, "steps_score", margin, 0.95, bounded=True)
                 called[name] += found["verdict"] == "non_inferior"
         assert max(called.values()) / 600 <= 0.035
