@@ -12,7 +12,7 @@ from graphrag_eval_async.records.results import observe
 from graphrag_eval_async.text import name_cell, plural
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 MAX_SAMPLES = 200_000
 """How many samples of questions are remembered, about 30 MB; later ones are not looked at.
@@ -34,19 +34,21 @@ class RepeatedQuestions:
     repeats, and files of different questions are parts of one run: neither counts.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, paths: Sequence[str]) -> None:
+        """Start without results; `paths` are all files of which results will be added."""
+        self._paths = paths
         # By question and number of the sample, the first file with it, and a hash of its answer.
         self._first_answers: dict[tuple[str, int], tuple[str, int]] = {}
         # By file, how many of its samples have another answer in a file before it.
         self._other_answers: Counter[str] = Counter()
-        self._paths: dict[str, None] = {}
 
     def add(self, path: str, result: Mapping[str, Any]) -> None:
         """Add a result of the file `path`."""
+        if len(self._paths) < 2:
+            return
         question_id = result.get("question_id")
         if not isinstance(question_id, str) or "pending" in result:
             return
-        self._paths[path] = None
         sample = result.get("sample")
         # A result without a number counts as the first sample.
         key = (question_id, sample if type(sample) is int else 1)
@@ -64,7 +66,7 @@ class RepeatedQuestions:
         if not self._other_answers:
             return []
         [(path, count)] = self._other_answers.most_common(1)
-        names = " ".join(map(name_cell, [*self._paths][:LISTED_PATHS]))
+        names = " ".join(map(name_cell, self._paths[:LISTED_PATHS]))
         if len(self._paths) > LISTED_PATHS:
             names += " ..."
         return [
@@ -97,6 +99,7 @@ def hash_answer(result: Mapping[str, Any]) -> int:
 
 
 def _hash(value: Any) -> int:
+    """Return a hash of a value from JSON, which does not depend on the order of keys."""
     try:
         return hash(orjson.dumps(value, option=orjson.OPT_SORT_KEYS))
     except TypeError:

@@ -18,7 +18,7 @@ from graphrag_eval_async.reference import Reference, StepNames, load_reference, 
 from graphrag_eval_async.text import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Sequence
 
     from graphrag_eval_async.cli.command_table import Given
     from graphrag_eval_async.cli.exits import Exit, Interrupts
@@ -33,11 +33,20 @@ class MergedResults:
         repeated: which files answer the same questions in other ways.
     """
 
-    def __init__(self, reference: Reference | None, tag_keys: Collection[str]) -> None:
+    def __init__(
+        self, paths: Sequence[str], reference: Reference | None, tag_keys: Collection[str]
+    ) -> None:
+        """Start without results.
+
+        Args:
+            paths: the files of which results will be added.
+            reference: the reference set; None if it is not known.
+            tag_keys: the keys of tags that are counted, however many other keys there are.
+        """
         self.aggregates = RunningAggregates()
         self.aggregates._count_tags_first(tag_keys)
         self.rejects = Rejects()
-        self.repeated = RepeatedQuestions()
+        self.repeated = RepeatedQuestions(paths)
         self._reference = reference
         self._answered_questions: set[str] = set()
         self._step_names = StepNames()
@@ -83,7 +92,7 @@ def run(given: Given, interrupts: Interrupts) -> Exit:
         )
 
     reference = load_reference(given.reference) if given.reference is not None else None
-    merged = MergedResults(reference, named_tag_keys(given))
+    merged = MergedResults(result_files, reference, named_tag_keys(given))
     for path in kept_aggregates:
         merge_aggregates(merged.aggregates, path)
     sources = [(path, partial(merged.add, path)) for path in result_files]

@@ -71,7 +71,7 @@ def run(given: Given, interrupts: Interrupts) -> Exit:
     )
     collected = None if given.output is None else ReportResults()  # It needs the extra `web`.
 
-    repeated = RepeatedQuestions()
+    repeated = RepeatedQuestions(files)
 
     def add(path: str, result: dict[str, Any]) -> None:
         reading.add(result)
