@@ -114,8 +114,8 @@ def differ(weights: Weights, others: Weights, error: float) -> bool:
     lower = others
     if mean_of(lower) > mean_of(higher):
         higher, lower = lower, higher
-    # `_wealth_against` gives each gambler half a stake, so the product of two whole ones is 4 times as
-    # large. The product counts half, since the other half is for the other direction.
+    # `_wealth_against` gives each gambler half a stake, so the product of two whole ones is 4 times
+    # as large. The product counts half, since the other half is for the other direction.
     target = -log(error) - log(4 / 2)
     higher_values = _with_weight(higher)
     lower_values = _with_weight(mirrored(lower))
