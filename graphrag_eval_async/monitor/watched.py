@@ -1,11 +1,10 @@
-"""Watches alerts: they start at a bound, and end when what they watch recovers."""
+"""Watches alerts: they start when their condition holds, and end when it no longer does."""
 
 from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections import deque
-from math import inf
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from graphrag_eval_async.aggregates import Last, Seconds
 from graphrag_eval_async.aggregates.exact import mean, to_fixed_point
@@ -21,190 +20,325 @@ if TYPE_CHECKING:
     from graphrag_eval_async.monitor.alerts import Alert, Change
     from graphrag_eval_async.records.evaluation import Evaluation
 
-LOGGED = 50  # changes that are kept
+MAX_LOGGED = 50
+"""Maximum number of changes of alerts that are kept: the latest."""
+
+Question: TypeAlias = object
+"""The id of a question; for a result that does not name its question, anything unique."""
+
+NO_VALUES = ValueSum(exact_sum=0, count=0)
+
+
+class WindowedValue(NamedTuple):
+    """A value of a metric in the window of an alert.
+
+    Attributes:
+        position: when it came, in seconds, or its number among the values of the metric.
+        question: its question.
+        value: the value.
+    """
+
+    position: float
+    question: Question
+    value: float
+
+
+class QuestionMean:
+    """The mean over the questions in a window, each the mean of its values there."""
+
+    def __init__(self) -> None:
+        self._sums: dict[Question, ValueSum] = {}
+        # The exact sum of the questions' means.
+        self._sum_of_means = 0
+
+    def add(self, question: Question, value: float) -> None:
+        """Add a value of a question."""
+        self._change(question, to_fixed_point(value), 1)
+
+    def remove(self, question: Question, value: float) -> None:
+        """Remove a value of a question, which was added before."""
+        self._change(question, -to_fixed_point(value), -1)
+
+    def value(self) -> float:
+        """Return the mean; there must be a value."""
+        return mean(self._sum_of_means, len(self._sums), integral=False)
+
+    def _change(self, question: Question, sum_change: int, count_change: int) -> None:
+        """Add to the sum of a question's values and to their number; both may be negative."""
+        before = self._sums.pop(question, NO_VALUES)
+        after = ValueSum(before.exact_sum + sum_change, before.count + count_change)
+        if before.count:
+            self._sum_of_means -= to_fixed_point(mean_and_count(before)[0])
+        if after.count:
+            self._sums[question] = after
+            self._sum_of_means += to_fixed_point(mean_and_count(after)[0])
+
+
+class Quantile:
+    """A quantile of the values in a window, interpolated as in aggregates."""
+
+    def __init__(self, percent: int) -> None:
+        self._percent = percent
+        self._sorted: list[float] = []
+
+    def add(self, _question: Question, value: float) -> None:
+        """Add a value."""
+        insort(self._sorted, float(value))
+
+    def remove(self, _question: Question, value: float) -> None:
+        """Remove a value, which was added before."""
+        del self._sorted[bisect_left(self._sorted, float(value))]
+
+    def value(self) -> float:
+        """Return the quantile; there must be a value."""
+        return quantile(self._sorted.__getitem__, len(self._sorted), self._percent)
 
 
 class Watched:
-    """One alert, and the values in its `window`.
+    """An alert on a metric, and the values of the metric in its window.
 
-    It starts when the condition holds for a full window. A window of n values is full with n
-    values; a window of s seconds is full s seconds after its first value. It ends when the
+    The alert starts when its condition holds for a full window. A window of n values is full with n
+    values; a window of s seconds is full s seconds after its first value. The alert ends when the
     condition has not held for n values or s seconds; then the window has to fill again. The
-    condition never holds for a window without values. A mean is over the questions in the window,
-    each the mean of its values there.
+    condition never holds for a window without values.
+
+    Attributes:
+        alert: the alert.
+        window: its window.
+        started: what was told when it started; None if it is not active.
     """
 
     def __init__(self, alert: Alert, window: Last | Seconds) -> None:
-        self.alert, self.window = alert, window
+        self.alert = alert
+        self.window = window
         self.started: Change | None = None
-        # In the unit of positions: values or seconds.
+        # Positions are seconds or, in a window of values, numbers of values; so is this size.
         self._size = window.count if isinstance(window, Last) else window.seconds
-        self._values: deque[tuple[float, object, float]] = deque()
-        self._questions: dict[object, ValueSum] = {}
-        self._units = 0  # The sum of the questions' means.
-        self._sorted: list[float] = []  # The values, for a quantile.
+        self._values: deque[WindowedValue] = deque()
+        self._statistic = QuestionMean() if alert.percent is None else Quantile(alert.percent)
+        # Number of values so far, also those that have left the window.
         self._added = 0
-        self._begin = inf  # of the window, as it fills
+        # The position from which on the window fills; None before the first value.
+        self._filling_since: float | None = None
         self._is_full = False
-        self._held = -inf
+        # The last position at which the condition held; None if it never did.
+        self._last_held: float | None = None
 
-    def add(self, value: float, now: float, question: object = None) -> Change | None:
-        """Count a value and return what changed; `now` is in seconds, of any monotonic clock."""
-        self._begin = min(self._begin, self._position(now))
+    def add(self, value: float, now: float, question: Question = None) -> Change | None:
+        """Count a value, and return whether the alert starts or ends.
+
+        Args:
+            value: the value of the metric.
+            now: the time in seconds, of any monotonic clock.
+            question: the id of its question; None if the result does not name it.
+        """
+        if self._filling_since is None:
+            self._filling_since = self._position(now)
         self._added += 1
-        question = question or self._added  # One of its own, if the result does not name it.
-        self._values.append((self._position(now), question, value))
-        self._move(question, value, 1)
+        if not question:
+            # Unique, since numbers are no ids.
+            question = self._added
+        self._values.append(WindowedValue(self._position(now), question, value))
+        self._statistic.add(question, value)
         return self.look(now)
 
-    def _move(self, question: object, value: float, count: int) -> None:
-        """Add a value of a question, or with a `count` of -1 remove it."""
-        if self.alert.percent is not None:
-            if count > 0:
-                insort(self._sorted, float(value))
-            else:
-                del self._sorted[bisect_left(self._sorted, float(value))]
-            return
-        before = self._questions.pop(question, ValueSum(exact_sum=0, count=0))
-        after = ValueSum(before.exact_sum + count * to_fixed_point(value), before.count + count)
-        if before.count:
-            self._units -= to_fixed_point(mean_and_count(before)[0])
-        if after.count:
-            self._questions[question] = after
-            self._units += to_fixed_point(mean_and_count(after)[0])
+    def look(self, now: float, _lines: object = None) -> Change | None:
+        """Drop values that have left the window, and return whether the alert starts or ends.
 
-    def look(self, now: float, _: object = None) -> Change | None:
-        """Return what changed, if anything: time may also pass without values."""
+        Args:
+            now: the time in seconds; it may pass without values.
+        """
         position = self._position(now)
-        while self._values and self._values[0][0] <= position - self._size:
-            _, question, gone = self._values.popleft()
-            self._move(question, gone, -1)
-        value, alert = self._value(), self.alert
-        self._is_full = position - self._begin >= self._size
-        counts = self._is_full or self.started is not None
-        if counts and value is not None and OPERATORS[alert.operator](value, alert.bound):
-            self._held = position
-            if self.started is None:
+        while self._values and self._values[0].position <= position - self._size:
+            old = self._values.popleft()
+            self._statistic.remove(old.question, old.value)
+        if self._filling_since is not None:
+            self._is_full = position - self._filling_since >= self._size
+
+        is_active = self.started is not None
+        if (self._is_full or is_active) and self._holds():
+            self._last_held = position
+            if not is_active:
                 self.started = self.change("started")
                 return self.started
-        elif self.started is not None and position - self._held >= self._size:
-            self.started, self._begin = None, position
+        elif is_active and self._has_recovered(position):
+            self.started = None
+            self._filling_since = position
             return self.change("ended")
         return None
 
     def resume(self, started: Change, now: float) -> None:
-        """Resume an alert that was active when an earlier run ended, with an empty window.
+        """Make the alert active, as it was when an earlier run ended, with an empty window.
 
         It ends if its condition does not hold again within a window, for the values that are there.
+
+        Args:
+            started: what was told when it started.
+            now: the time in seconds.
         """
         self.started = started
-        self._begin = self._held = self._position(now)
+        self._filling_since = self._position(now)
+        self._last_held = self._filling_since
 
     def change(self, state: Literal["started", "ended"]) -> Change:
+        """Return what there is to tell when the alert starts or ends, which is now."""
         value = self._value() if self._is_full else None
         return self.alert.change(state, value=value, window=self.window, samples=len(self._values))
 
+    def _holds(self) -> bool:
+        """Return whether the condition holds for the values in the window."""
+        value = self._value()
+        return value is not None and OPERATORS[self.alert.operator](value, self.alert.bound)
+
+    def _has_recovered(self, position: float) -> bool:
+        """Return whether the condition of an active alert has not held for a whole window."""
+        return self._last_held is None or position - self._last_held >= self._size
+
     def _value(self) -> float | None:
-        """The mean or quantile of the values, interpolated as in aggregates; None without
-        values.
-        """
+        """Return the mean or the quantile of the values in the window; None without values."""
         if not self._values:
             return None
-        if self.alert.percent is None:
-            return mean(self._units, len(self._questions), integral=False)
-        return quantile(self._sorted.__getitem__, len(self._sorted), self.alert.percent)
+        return self._statistic.value()
 
     def _position(self, now: float) -> float:
+        """Return the time or, in a window of values, the number of values so far."""
         return self._added if isinstance(self.window, Last) else now
 
 
 class Silence:
-    """An alert that starts when no line has arrived for `bound` seconds, and ends at the next
-    line.
+    """An alert that starts when no line has arrived for `bound` seconds, and ends at the next line.
+
+    Attributes:
+        alert: the alert.
+        started: what was told when it started; None if it is not active.
     """
 
     def __init__(self, alert: Alert) -> None:
         self.alert = alert
         self.started: Change | None = None
-        self._since = self._now = -inf
+        # The times of the first look at the present lines and of the latest look, in seconds of a
+        # monotonic clock; None before the first look.
+        self._silent_since: float | None = None
+        self._latest_look: float | None = None
         self._lines: object = None
 
     def resume(self, started: Change, _now: float) -> None:
-        """Resume an active alert: it stays active until a line arrives."""
+        """Make the alert active, as it was when an earlier run ended, until a line arrives."""
         self.started = started
 
     def look(self, now: float, lines: object) -> Change | None:
-        """What changed, if anything; `lines` is another value than before if lines were read."""
-        is_first, self._now = self._since == -inf, now
-        if is_first or lines != self._lines:
-            self._since, self._lines = now, lines
-            if not is_first and self.started is not None:
+        """Return whether the alert starts or ends.
+
+        Args:
+            now: the time in seconds, of any monotonic clock.
+            lines: a value that is another one than before if lines were read.
+        """
+        is_first_look = self._silent_since is None
+        self._latest_look = now
+        if self._silent_since is None or lines != self._lines:
+            self._silent_since = now
+            self._lines = lines
+            if self.started is not None and not is_first_look:
                 self.started = None
                 return self.change("ended")
-        elif self.started is None and now - self._since >= self.alert.bound:
+        elif self.started is None and now - self._silent_since >= self.alert.bound:
             self.started = self.change("started")
             return self.started
         return None
 
     def change(self, state: Literal["started", "ended"]) -> Change:
-        silent = 0.0 if self._since == -inf else self._now - self._since
-        return self.alert.change(state, value=silent, window=Seconds(self.alert.bound))
+        """Return what there is to tell when the alert starts or ends, which is now."""
+        seconds = 0.0
+        if self._silent_since is not None and self._latest_look is not None:
+            seconds = self._latest_look - self._silent_since
+        return self.alert.change(state, value=seconds, window=Seconds(self.alert.bound))
 
 
 class Alerts:
-    """All alerts of a run; `window` is for those without one, and `on_change` is called with
-    each change.
+    """All alerts of a run.
+
+    Attributes:
+        on_change: called when an alert starts or ends, with what there is to tell.
+        log: the latest of these changes, the newest first.
     """
 
     def __init__(self, alerts: Iterable[Alert], window: Last | Seconds) -> None:
+        """Watch alerts.
+
+        Args:
+            alerts: the alerts.
+            window: the window of those that do not name theirs.
+        """
         self.on_change: Callable[[Change], object] = lambda _: None
-        self.log: deque[Change] = deque(maxlen=LOGGED)  # The newest first.
-        alerts = [*alerts]
-        self._watched = [
-            Watched(each, each.window or window) for each in alerts if each.metric != NO_LINES
-        ]
-        silences = [Silence(each) for each in alerts if each.metric == NO_LINES]
-        self._all: list[Watched | Silence] = [*self._watched, *silences]
+        self.log: deque[Change] = deque(maxlen=MAX_LOGGED)
+        self._on_metrics: list[Watched] = []
+        self._on_silence: list[Silence] = []
+        for alert in alerts:
+            if alert.metric == NO_LINES:
+                self._on_silence.append(Silence(alert))
+            else:
+                self._on_metrics.append(Watched(alert, alert.window or window))
 
-    def resume(self, kept: Mapping[str, Change], now: float) -> None:
-        """Resume the alerts that were active at the end of an earlier run, by their texts."""
-        for each in self._all:
-            if (started := kept.get(each.alert.text)) is not None:
-                each.resume(started, now)
+    @property
+    def _all(self) -> list[Watched | Silence]:
+        """All alerts that are watched."""
+        return [*self._on_metrics, *self._on_silence]
 
-    def add(self, seen: Evaluation, now: float) -> None:
-        """Count one result."""
-        values, failed = seen.values, [(ERROR_RATE, int(seen.failed))]
-        for watched in self._watched:
-            template, metric = watched.alert.template, watched.alert.metric
-            if template is None or template == seen.template_id:
-                for name, value in failed if metric == ERROR_RATE else values:
-                    if (
-                        name == metric
-                        and (change := watched.add(value, now, seen.question_id)) is not None
-                    ):
-                        self._tell(change)
+    def resume(self, active: Mapping[str, Change], now: float) -> None:
+        """Resume the alerts that were active at the end of an earlier run.
+
+        Args:
+            active: what was told when they started, by the text of the alert.
+            now: the time in seconds, of the clock of `add` and `look`.
+        """
+        for watched in self._all:
+            started = active.get(watched.alert.text)
+            if started is not None:
+                watched.resume(started, now)
+
+    def add(self, evaluation: Evaluation, now: float) -> None:
+        """Count a result that came `now`, in seconds of any monotonic clock."""
+        for watched in self._on_metrics:
+            alert = watched.alert
+            if alert.template not in (None, evaluation.template_id):
+                continue
+            for value in _values_of(evaluation, alert.metric):
+                self._tell(watched.add(value, now, evaluation.question_id))
 
     def look(self, now: float, lines: object = None) -> None:
-        """Update what time alone changes; `lines` differs from before if lines were read."""
-        for each in self._all:
-            if (change := each.look(now, lines)) is not None:
-                self._tell(change)
+        """Update what time alone changes.
 
-    def _tell(self, change: Change) -> None:
-        self.log.appendleft(change)
-        self.on_change(change)
+        Args:
+            now: the time in seconds, of the clock of `add`.
+            lines: a value that is another one than before if lines were read.
+        """
+        for watched in self._all:
+            self._tell(watched.look(now, lines))
 
     def facts(self) -> list[Change]:
-        """The alerts that have started and not ended: as they are now, with the time of their
-        start.
-        """
+        """Return the active alerts with their values as they are now, and when they started."""
         return [
-            each.change("started") | {"time": each.started["time"]}
-            for each in self._all
-            if each.started is not None
+            watched.change("started") | {"time": watched.started["time"]}
+            for watched in self._all
+            if watched.started is not None
         ]
 
     def states(self) -> dict[str, bool]:
-        """Whether each alert has started and not ended, by its text."""
-        return {each.alert.text: each.started is not None for each in self._all}
+        """Return whether each alert is active, by its text."""
+        return {watched.alert.text: watched.started is not None for watched in self._all}
+
+    def _tell(self, change: Change | None) -> None:
+        """Log a change and call `on_change` with it; None if there is none."""
+        if change is not None:
+            self.log.appendleft(change)
+            self.on_change(change)
+
+
+def _values_of(evaluation: Evaluation, metric: str) -> list[float]:
+    """Return the values of a metric in a result: several if it is of retrieval steps.
+
+    The value of the error rate is 1 for an error, and 0 for any other result.
+    """
+    if metric == ERROR_RATE:
+        return [float(evaluation.failed)]
+    return [value for name, value in evaluation.values if name == metric]
