@@ -1,4 +1,4 @@
-"""The state of a run as one plain dict, which is printed as JSON or shown on the screen."""
+"""The facts of a run as one plain dict, which is printed as JSON or shown on a screen."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
     from graphrag_eval_async.sources import Follower
     from graphrag_eval_async.stream import EvaluationStream
 
-RATE_SECONDS = 10.0  # the time over which a rate is taken; longer if it was not asked for meanwhile
-SUMS = "sums"  # the key of the sums that `complete` turns into confidence sequences
-COURSES = "courses"  # the key of the `Courses` that `complete` turns into the state of the run
-VARIANCES = "variances"  # the key of the functions by which `complete` computes variances of scores
+RATE_SECONDS = 10.0
+"""Seconds over which a rate is taken; more if nobody asked for it meanwhile."""
 
+LEAST_RATE_SECONDS = 1.0
+"""Least number of seconds over which a rate is taken, so that it is not huge at the beginning."""
 
 MOST_RESULTS_A_QUESTION = 1.1
 """Results for each answered question above which questions seem to be asked more than once."""
@@ -43,22 +43,40 @@ MOST_RESULTS_A_QUESTION = 1.1
 WAITING_SECONDS = 5.0
 """Seconds without work and without a new line after which a run is waiting for lines."""
 
+# Keys of facts that are not complete: what `complete` takes out, as it takes long to compute with.
+HISTOGRAMS = "histograms"
+"""Facts of metrics, each with the histogram from which its confidence sequence is computed."""
+
+VARIANCES = "variances"
+"""By score, the functions that compute variances."""
+
+COURSES = "courses"
+"""The `Courses` of the scores, from which the state of the run is computed."""
+
 
 class Rate:
+    """The rate at which a count has grown of late."""
+
     def __init__(self, now: float) -> None:
+        """Start counting from 0 at the time `now`, in seconds."""
         self._points = deque([(now, 0)])
 
     def at(self, now: float, count: int) -> float:
-        """The rate until `now`, when the count is this."""
+        """Return by how much the count has grown in a second.
+
+        Args:
+            now: the time in seconds; it must not be before that of an earlier call.
+            count: the count at this time.
+        """
         while len(self._points) > 1 and self._points[1][0] <= now - RATE_SECONDS:
             self._points.popleft()
-        since, before = self._points[0]
+        start, count_at_start = self._points[0]
         self._points.append((now, count))
-        return (count - before) / max(now - since, 1.0)
+        return (count - count_at_start) / max(now - start, LEAST_RATE_SECONDS)
 
 
 class Facts:
-    """Collects the state of a run from all its parts."""
+    """Collects the facts of a run from all its parts."""
 
     def __init__(
         self,
@@ -70,141 +88,200 @@ class Facts:
         paths: Sequence[str] = (),
         level: float = 0.95,
     ) -> None:
-        self.stream, self._source, self._counting, self._config = stream, source, counting, config
+        """Start the clock of a run.
+
+        Args:
+            stream: the stream of the run.
+            counting: what counts its results.
+            source: what the stream reads; None if that is anything else.
+            config: the configuration.
+            paths: the logs that are read, as they were named.
+            level: confidence level of intervals and of the state.
+        """
+        self.stream = stream
+        self._counting = counting
+        self._source = source
+        self._config = config
         self._fixed = {
             "paths": list(paths),
             "window": window_facts(counting.window),
             "level": level,
         }
         self._start = monotonic()
-        self._pace, self._calls = Rate(self._start), Rate(self._start)
-        # When the counts of results and lines were last seen to change, in seconds since 1970.
-        self._counts: tuple[int, ...] = ()
-        self._changed_at = time()
+        self._result_rate = Rate(self._start)
+        self._call_rate = Rate(self._start)
+        # What the stream had read at the last look, and when that last changed, in seconds since
+        # 1970.
+        self._read: tuple[int, ...] = ()
+        self._read_at = time()
 
     async def prepare(self) -> None:
         """Do the slow part of `collect` in slices, so that other tasks can run."""
         await work_in_slices(self.stream.aggregates.prepare())
 
-    def collect(self, detailed: float = inf) -> dict[str, Any]:
-        """The state as it is now, without what `complete` adds; the caller owns the dict.
+    def collect(self, max_detailed_templates: float = inf) -> dict[str, Any]:
+        """Return the facts as they are now, without what `complete` adds.
 
-        Until `complete` takes it, the key `COURSES` has how the scores moved, for charts.
+        Until `complete` takes them, the key `COURSES` has the courses of scores, for charts.
 
-        Templates have details, as all results have, if there are at most `detailed` of them.
+        Args:
+            max_detailed_templates: number of templates up to which templates have details, as all
+                results have.
+
+        Returns:
+            a new dict.
         """
         now = monotonic()
         stream = self.stream
-        # Nobody knows how much more standard input or an exporter will send.
-        lag, not_found = None, []
-        if not isinstance(self._source, JsonlFiles | OtlpReceiver | None):
-            lag, not_found = self._source.lag, self._source.not_found
-        results_per_second = self._pace.at(now, self._counting.count)
-        groups = self._groups(detailed)
+        counting = self._counting
+        groups = self._groups(max_detailed_templates)
+        results_per_second = self._result_rate.at(now, counting.count)
+        progress = self._progress(groups["overall"], results_per_second)
         return {
             "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
             "elapsed_sec": now - self._start,
             **self._fixed,
-            "not_found": not_found,
+            **self._input(),
             **groups,
-            COURSES: self._counting.history.courses(),
-            "progress": self._progress(groups["overall"], results_per_second).as_dict(),
+            COURSES: counting.history.courses(),
+            "progress": progress.as_dict(),
             "results_per_sec": results_per_second,
             "in_flight": stream.in_flight,
             "rejects": dict(stream.rejects.counts),
             "questions": len(stream.reference.questions),
             "missing": len(stream.missing),
-            "lag": None if lag is None else {"bytes": lag.bytes, "seconds": lag.seconds},
             "judge": self._judge(now),
             "journal": None if stream.journal is None else {"restored": stream.journal.restored},
             "skipped": stream.skipped,
             "misnamed": misnamed_steps(stream.reference, stream.aggregates._step_names()),
             "late": stream.late.facts(),
-            "alerts": self._counting.alerts.facts(),
-            "show": self._counting.show,
-            "results": self._counting.listed(),
+            "alerts": counting.alerts.facts(),
+            "show": counting.show,
+            "results": counting.listed(),
         }
 
-    def _groups(self, detailed: float) -> dict[str, Any]:
+    def _input(self) -> dict[str, Any]:
+        """Return how far evaluation is behind the logs, and the paths that do not exist yet.
+
+        Only followed logs have either: nobody knows how much standard input or an exporter will
+        send.
+        """
+        if self._source is None or isinstance(self._source, JsonlFiles | OtlpReceiver):
+            return {"not_found": [], "lag": None}
+        lag = self._source.lag
+        return {
+            "not_found": self._source.not_found,
+            "lag": {"bytes": lag.bytes, "seconds": lag.seconds},
+        }
+
+    def _groups(self, max_detailed_templates: float) -> dict[str, Any]:
+        """Return the facts of all results, of templates, of tags and of judges."""
         aggregates = self.stream.aggregates
-        total, recent = aggregates.snapshot(), self._counting.recent.snapshot()
-        overall = group_facts(total["micro"], recent["micro"])
-        groups = total["per_template"]
-        details = aggregates.per_template() if len(groups) <= detailed else {}
-        # Templates whose results are all pending have nothing but details.
-        templates = {
-            template: group_facts(group, recent["per_template"].get(template))
-            for template, group in (details | groups).items()
-        }
-        sums = add_detail(overall, aggregates.overall())
-        for template, detail in details.items():
-            sums += add_detail(templates[template], detail)
-        found: dict[str, Any] = {"overall": overall, SUMS: sums, "templates": templates}
-        found[VARIANCES] = aggregates.variances()
-        if tags := tags_of(aggregates.per_tag()):
-            recents = tags_of(recent)
-            found["tags"] = {
-                name: group_facts(own, recents.get(name)) for name, own in tags.items()
-            }
-            found["tags_note"] = cut_note(total)
-            sums += [each for name in tags for each in add_detail(found["tags"][name], tags[name])]
-        return found | ({"agreement": total["agreement"]} if "agreement" in total else {})
+        snapshot = aggregates.snapshot()
+        recent = self._counting.recent.snapshot()
 
-    def _progress(self, overall: Mapping[str, Any], rate: float) -> RunProgress:
-        """Return how far the run is, given the facts of all results and the results per second."""
+        overall = group_facts(snapshot["micro"], recent["micro"])
+        histograms = add_detail(overall, aggregates.overall())
+
+        template_aggregates = snapshot["per_template"]
+        details: dict[str, Any] = {}
+        if len(template_aggregates) <= max_detailed_templates:
+            details = aggregates.per_template()
+        templates = {}
+        # Templates whose results are all pending have nothing but details.
+        for template, group in (details | template_aggregates).items():
+            templates[template] = group_facts(group, recent["per_template"].get(template))
+        for template, detail in details.items():
+            histograms += add_detail(templates[template], detail)
+
+        facts: dict[str, Any] = {
+            "overall": overall,
+            "templates": templates,
+            VARIANCES: aggregates.variances(),
+        }
+        tag_details = tags_of(aggregates.per_tag())
+        if tag_details:
+            recent_tags = tags_of(recent)
+            tags = {}
+            for name, detail in tag_details.items():
+                tags[name] = group_facts(detail, recent_tags.get(name))
+                histograms += add_detail(tags[name], detail)
+            facts["tags"] = tags
+            facts["tags_note"] = cut_note(snapshot)
+        if "agreement" in snapshot:
+            facts["agreement"] = snapshot["agreement"]
+        facts[HISTOGRAMS] = histograms
+        return facts
+
+    def _progress(self, overall: Mapping[str, Any], results_per_second: float) -> RunProgress:
+        """Return how far the run is.
+
+        Args:
+            overall: the facts of all results.
+            results_per_second: the rate of results of late.
+        """
         stream = self.stream
         results = overall["samples"]["total"]
         questions = len(stream.reference.questions)
         missing = len(stream.missing)
+        answered = questions - missing
         phase, since = self._phase()
-        # The time left is known only if each question is answered about once.
-        is_once = results <= (questions - missing) * MOST_RESULTS_A_QUESTION
-        eta_seconds = None
-        if phase is Phase.RUNNING and is_once and missing and rate > 0:
-            eta_seconds = missing / rate
+
+        eta_seconds: float | None = None
+        # Otherwise, many of the results to come will be of questions that were answered before.
+        is_each_asked_once = results <= answered * MOST_RESULTS_A_QUESTION
+        if phase is Phase.RUNNING and is_each_asked_once and missing and results_per_second > 0:
+            eta_seconds = missing / results_per_second
         return RunProgress(
             phase=phase,
             results=results,
             errors=overall["errors"]["total"],
             rejected=stream.rejects.total,
-            done=questions - missing,
+            done=answered,
             total=questions or None,
             missing=missing,
-            rate=rate,
+            rate=results_per_second,
             eta_seconds=eta_seconds,
             since=since,
         )
 
     def _phase(self) -> tuple[Phase, datetime | None]:
-        """Return what the run does at the moment, and since when it waits for lines."""
+        """Return what the run does at the moment and, if it waits for lines, since when."""
         stream = self.stream
         if not stream.is_restored:
             return Phase.RESTORING, None
         if stream._has_ended:
             return Phase.ENDED, None
 
-        counts = (self._counting.count, stream.rejects.total, stream.skipped, stream.in_flight)
-        if counts != self._counts:
-            self._counts = counts
-            self._changed_at = time()
-        if stream.in_flight == 0 and time() - self._changed_at >= WAITING_SECONDS:
-            return Phase.WAITING, datetime.fromtimestamp(self._changed_at, UTC)
-        return Phase.RUNNING, None
+        read = (self._counting.count, stream.rejects.total, stream.skipped, stream.in_flight)
+        if read != self._read:
+            self._read = read
+            self._read_at = time()
+        is_idle = stream.in_flight == 0 and time() - self._read_at >= WAITING_SECONDS
+        if not is_idle:
+            return Phase.RUNNING, None
+        return Phase.WAITING, datetime.fromtimestamp(self._read_at, UTC)
 
     def _judge(self, now: float) -> dict[str, Any] | None:
+        """Return the facts of the judge at a time in seconds; None if no metric is judged."""
         state = judge_state(self.stream.usage, self._config)
+        if state is None:
+            return None
         # Requests that were sent, not calls that wait to be.
-        return state and {"calls_per_sec": self._calls.at(now, self.stream.usage.attempts), **state}
+        calls_per_second = self._call_rate.at(now, self.stream.usage.attempts)
+        return {"calls_per_sec": calls_per_second, **state}
 
 
 def complete(facts: dict[str, Any]) -> None:
-    """Add to what `collect` gave what takes a while: confidence sequences, variances and the
-    state, which replaces the courses.
+    """Add to the facts that `Facts.collect` returned what takes long to compute: confidence
+    sequences, variances, and the state of the run.
+
+    It takes out what these are computed from, so that the facts can be written as JSON.
     """
-    for shown, sums in facts.pop(SUMS, ()):
-        shown["confidence"] = show_confidence(sums, facts["level"])
-    for metric, variance in facts.pop(VARIANCES, {}).items():
-        facts["overall"]["metrics"][metric] |= variance()
+    for metric_facts, histogram in facts.pop(HISTOGRAMS, ()):
+        metric_facts["confidence"] = show_confidence(histogram, facts["level"])
+    for metric, compute_variance in facts.pop(VARIANCES, {}).items():
+        facts["overall"]["metrics"][metric] |= compute_variance()
     courses = facts.pop(COURSES, None)
     if courses is not None:
         state = run_state(courses, main_scores(facts["overall"]), facts["level"])

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from graphrag_eval_async import Dashboard, Journal, evaluate_stream
 from graphrag_eval_async.aggregates import Last, Seconds
+from graphrag_eval_async.monitor import facts as facts_module
 from graphrag_eval_async.monitor.alerts import parse_alert
 from graphrag_eval_async.monitor.board import result_at, results_of
 from graphrag_eval_async.monitor.counting import Counting
@@ -28,6 +29,7 @@ from tests.support.loop import LoopClock
 from tests.support.summaries import LAG, result, seen
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
     from pathlib import Path
 
 
@@ -115,6 +117,53 @@ async def test_the_state_of_a_run() -> None:
     counts["lag"] = {"bytes": 12, "seconds": 0.5}
     absent = ("judge", "journal", "misnamed", "late")
     assert facts.items() >= {**about, **counts, **dict.fromkeys(absent)}.items()
+
+
+async def test_the_phases_of_a_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Restoring, running, waiting for lines, running again, and ended."""
+    now = 1_800_000_000.0
+    monkeypatch.setattr(facts_module, "time", lambda: now)
+    lines = asyncio.Queue[Any]()
+
+    async def arriving() -> AsyncIterator[Any]:
+        while (line := await lines.get()) is not None:
+            yield line
+
+    stream = evaluate_stream(REFERENCE, arriving(), journal=tmp_path / "out.jsonl")
+    counting = Counting(Last(2), "last", [])
+    facts = Facts(stream, counting)
+
+    def progress() -> dict[str, Any]:
+        told: dict[str, Any] = facts.collect()["progress"]
+        return told
+
+    assert progress()["phase"] == "restoring"
+    for question in ("q1", "q2"):
+        await lines.put(response(question))
+        counting.add(await anext(stream))
+        told = progress()
+        assert told["phase"] == "running"
+        assert told["eta_seconds"] > 0
+        now += 4.9
+        assert progress()["phase"] == "running"
+        now += 0.2
+        told = progress()
+        assert (told["phase"], told["eta_seconds"]) == ("waiting for lines", None)
+        assert (
+            told["since"]
+            == ("2027-01-15T08:00:00+00:00", "2027-01-15T08:00:05+00:00")[question == "q2"]
+        )
+    assert told["text"] == "waiting for lines since 08:00 UTC, after 2 results"
+    # Many results of the same questions say nothing about when the others come.
+    for _ in range(2):
+        await lines.put(response("q1"))
+        counting.add(await anext(stream))
+    told = progress()
+    assert (told["done"], told["total"], told["missing"]) == (2, 3, 1)
+    assert (told["phase"], told["eta_seconds"]) == ("running", None)
+    await lines.put(None)
+    assert [each async for each in stream] == []
+    assert progress()["text"] == "ended after 4 results"
 
 
 async def test_slow_work_does_not_block_the_loop() -> None:
