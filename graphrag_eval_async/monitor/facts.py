@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
     from graphrag_eval_async.config import Config
     from graphrag_eval_async.monitor.counting import Counting
+    from graphrag_eval_async.reports.history import Courses
+    from graphrag_eval_async.reports.state import RunState
     from graphrag_eval_async.sources import Follower
     from graphrag_eval_async.stream import EvaluationStream
 
@@ -284,5 +286,19 @@ def complete(facts: dict[str, Any]) -> None:
         facts["overall"]["metrics"][metric] |= compute_variance()
     courses = facts.pop(COURSES, None)
     if courses is not None:
-        state = run_state(courses, main_scores(facts["overall"]), facts["level"])
-        facts["state"] = state.as_dict()
+        facts["state"] = _state(courses, facts).as_dict()
+
+
+def _state(courses: Courses, facts: Mapping[str, Any]) -> RunState:
+    """Return the state of a run.
+
+    Args:
+        courses: how its scores moved.
+        facts: its facts, with confidence sequences.
+    """
+    overall = facts["overall"]
+    # Only scores that are from 0 to 1 by definition have a confidence sequence.
+    scores = [name for name in main_scores(overall) if "confidence" in overall["metrics"][name]]
+    questions = overall["number_of_questions"]
+    has_repeats = questions is not None and questions < overall["samples"]["total"]
+    return run_state(courses, scores, facts["level"], has_repeats=has_repeats)

@@ -13,7 +13,7 @@ from math import inf, log, pi
 from typing import TYPE_CHECKING, NamedTuple
 
 from graphrag_eval_async.aggregates.histogram import BINS
-from graphrag_eval_async.catalogue.metrics import BOUNDED_METRICS, ERROR_RATE
+from graphrag_eval_async.catalogue.metrics import ERROR_RATE
 from graphrag_eval_async.inference.confidence import differ
 from graphrag_eval_async.reports.history import OTHER_TEMPLATES, ScoreValues
 
@@ -148,13 +148,12 @@ def score_changes(
 
     Args:
         checkpoints: the checkpoints of a run; the results up to the latest count.
-        scores: the scores that are watched; those that are not from 0 to 1 are ignored.
+        scores: the scores that are watched, which are from 0 to 1.
         error: the probability of ever returning a change if each template keeps its means.
     """
-    bounded = [score for score in scores if score in BOUNDED_METRICS]
     error_by_metric = {ERROR_RATE: error * ERROR_RATE_SHARE}
-    for score in bounded:
-        error_by_metric[score] = error * (1 - ERROR_RATE_SHARE) / len(bounded)
+    for score in scores:
+        error_by_metric[score] = error * (1 - ERROR_RATE_SHARE) / len(scores)
 
     share_by_template: dict[str | None, float] = {None: 1.0}
     if len(checkpoints[-1].values) > 1:

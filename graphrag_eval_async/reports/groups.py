@@ -100,12 +100,12 @@ def add_detail(
 def main_scores(overall: Mapping[str, Any]) -> list[str]:
     """Return the scores that are told first, given the facts of all results.
 
-    These are the scores that rank results; if none of them has a value, the first score that has
-    one.
+    These are the scores that rank results. If none of them has a value, it is the first score that
+    has one.
     """
     scores = [name for name in overall["metrics"] if is_score(name)]
-    ranking = [name for name in RANKING if name in scores]
-    return ranking or scores[:1]
+    ranking_scores = [name for name in RANKING if name in scores]
+    return ranking_scores or scores[:1]
 
 
 def _cost_of_result(aggregates: Mapping[str, Any]) -> float | None:

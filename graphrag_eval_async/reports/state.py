@@ -24,6 +24,10 @@ LISTED_CHANGES = 4
 """Maximum number of changes of one direction that the line names."""
 
 
+MAX_NAME = 60
+"""Maximum number of characters of the name of a template in the line."""
+
+
 class StateKind(StrEnum):
     """What the results so far say about changes of the scores."""
 
@@ -72,7 +76,9 @@ def _iso_time(time: datetime | None) -> str | None:
     return time.isoformat(timespec="seconds")
 
 
-def run_state(courses: Courses, scores: Sequence[str], level: float) -> RunState:
+def run_state(
+    courses: Courses, scores: Sequence[str], level: float, *, has_repeats: bool = False
+) -> RunState:
     """Return the state of a run.
 
     With a probability of `level`, no change is ever told in a run in which each template keeps its
@@ -83,8 +89,10 @@ def run_state(courses: Courses, scores: Sequence[str], level: float) -> RunState
 
     Args:
         courses: how the scores of all results and of templates moved.
-        scores: the scores that are watched for changes; those that are not from 0 to 1 are ignored.
+        scores: the scores that are watched for changes, which are from 0 to 1.
         level: confidence level, between 0 and 1.
+        has_repeats: whether questions have several results. Then the means before and after, which
+            are over results, are not those over questions, and the line says so.
     """
     results = courses.overall.results
     if results < RESULTS_BEFORE_VERDICT:
@@ -107,7 +115,9 @@ def run_state(courses: Courses, scores: Sequence[str], level: float) -> RunState
     ordered = (*_most_telling_first(losses), *_most_telling_first(gains))
     return RunState(
         kind=kind,
-        text=_state_in_words(kind, ordered, mix, has_many_scores=len(scores) > 1),
+        text=_state_in_words(
+            kind, ordered, mix, has_many_scores=len(scores) > 1, has_repeats=has_repeats
+        ),
         since=ordered[0].since if ordered else None,
         changes=ordered,
         mix=mix,
@@ -133,6 +143,7 @@ def _state_in_words(
     mix: MixChange | None,
     *,
     has_many_scores: bool,
+    has_repeats: bool,
 ) -> str:
     """Return the state of a run in one line.
 
@@ -141,10 +152,11 @@ def _state_in_words(
         changes: what changed, losses first.
         mix: how the mix of templates changed.
         has_many_scores: whether several scores are watched, so that changes name theirs.
+        has_repeats: whether means over results are not those over questions.
     """
     told_mix = "" if mix is None else _mix_in_words(mix)
     if kind is StateKind.NO_SCORES:
-        return "No result has a score"
+        return "No score from 0 to 1 so far"
     if kind is StateKind.STEADY:
         return f"Steady: {told_mix}; each template is steady" if told_mix else "Steady"
 
@@ -158,8 +170,10 @@ def _state_in_words(
     if gains:
         told = _changes_in_words(gains, changes[0], has_many_scores=has_many_scores)
         parts.append(f"better: {told}" if losses else f"Getting better {since}: {told}")
+    if has_repeats:
+        parts[-1] += " (means over results)"
     if told_mix:
-        parts.append(f"{told_mix}, which is no part of this")
+        parts.append(f"apart from that, {told_mix}")
     return "; ".join(parts)
 
 
@@ -186,15 +200,15 @@ def _changes_in_words(
 
 def _change_in_words(change: ScoreChange, *, has_many_scores: bool) -> str:
     """Return what changed and how far, such as "lines_between 0.95 to 0.73"."""
-    if change.metric == ERROR_RATE:
-        name = "errors" if change.template is None else f"errors of {one_line(change.template)}"
+    is_error_rate = change.metric == ERROR_RATE
+    name = "errors" if is_error_rate else change.metric
+    if change.template is not None:
+        template = _template_in_words(change.template)
+        # If only one score is watched, it need not be named.
+        is_named = is_error_rate or has_many_scores
+        name = f"{name} of {template}" if is_named else template
+    if is_error_rate:
         return f"{name} {change.before:.0%} to {change.after:.0%}"
-    if change.template is None:
-        name = change.metric
-    elif has_many_scores:
-        name = f"{change.metric} of {one_line(change.template)}"
-    else:
-        name = one_line(change.template)
     # Two digits, unless these would look equal.
     digits = 2 if abs(change.after - change.before) >= 0.02 else 3
     return f"{name} {change.before:.{digits}f} to {change.after:.{digits}f}"
@@ -205,8 +219,13 @@ def _mix_in_words(mix: MixChange) -> str:
     64%".
     """
     verb = "rose" if mix.after > mix.before else "fell"
-    name = one_line(mix.template)
-    return f"the share of template {name} {verb} from {mix.before:.0%} to {mix.after:.0%}"
+    template = _template_in_words(mix.template)
+    return f"the share of template {template} {verb} from {mix.before:.0%} to {mix.after:.0%}"
+
+
+def _template_in_words(template: str) -> str:
+    """Return the name of a template, which comes from outside, on one line."""
+    return one_line(template, limit=MAX_NAME) or "(no name)"
 
 
 def _since_in_words(since: datetime | None, since_result: int) -> str:

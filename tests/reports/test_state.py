@@ -195,6 +195,11 @@ CASES: dict[str, tuple[Sequence[tuple[str, float | None]], str, str]] = {
         "Getting worse since 15 Jan 09:03 UTC: steps_score 1.00 to 0.50",
         SCORE,
     ),
+    "an empty name": (
+        [("", float(number < 200)) for number in range(400)],
+        "Getting worse since 15 Jan 08:03 UTC: steps_score 1.00 to 0.00",
+        SCORE,
+    ),
     "a small fall": (
         SAME * 5000 + [("t", 0.99)] * 5000,
         "Getting worse since 15 Jan 09:26 UTC: steps_score 1.000 to 0.990",
@@ -243,7 +248,7 @@ def test_the_line(
 
 def test_without_a_score() -> None:
     state = state_of(history_of(SAME * 200, score="total_tokens"), [])
-    assert (state.kind, state.text) == (StateKind.NO_SCORES, "No result has a score")
+    assert (state.kind, state.text) == (StateKind.NO_SCORES, "No score from 0 to 1 so far")
 
 
 def test_a_fall_in_an_earlier_run_has_no_time() -> None:
@@ -267,6 +272,14 @@ def test_a_fall_after_a_break_began_with_the_first_result_after_it(
     state = state_of(history)
     assert state.since is not None
     assert state.since.timestamp() == now
+
+
+def test_means_over_results_are_said_to_be_so_where_questions_repeat() -> None:
+    history = history_of(SAME * 400 + [("t", 0.2)] * 400, restored=True)
+    state = run_state(history.courses(), [SCORE], LEVEL, has_repeats=True)
+    assert state.text == (
+        "Getting worse since result 400: steps_score 1.00 to 0.20 (means over results)"
+    )
 
 
 def test_several_scores_are_named() -> None:
