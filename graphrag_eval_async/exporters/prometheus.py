@@ -7,12 +7,14 @@ from __future__ import annotations
 import asyncio
 from itertools import chain
 from time import time
-from typing import TYPE_CHECKING, Any, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Self
 
 from graphrag_eval_async.errors import UsageError, check_extra
 from graphrag_eval_async.exporters.prometheus_metrics import (
     MAX_TEMPLATES,
     OTHER,
+    Sample,
+    Scrape,
     families,
     histograms_of,
     label_of,
@@ -31,12 +33,10 @@ if TYPE_CHECKING:
 
     from prometheus_client.metrics_core import Metric
 
-    from graphrag_eval_async.exporters.prometheus_metrics import Groups, Histograms, Samples
+    from graphrag_eval_async.exporters.prometheus_metrics import Groups
     from graphrag_eval_async.inference.running import RunningAggregates
     from graphrag_eval_async.sources import Follower
     from graphrag_eval_async.stream import EvaluationStream
-
-    State: TypeAlias = tuple[dict[str, Samples], dict[str, Histograms]]
 
 SCRAPE_SECONDS = 5.0
 """Seconds that a scrape in another thread waits for the event loop."""
@@ -102,7 +102,7 @@ class PrometheusCollector:
 
     def describe(self) -> list[Metric]:
         """Return the metrics without values; for `prometheus_client`."""
-        return [*families({}, {})]
+        return [*families(Scrape(samples={}, histograms={}))]
 
     def collect(self) -> list[Metric]:
         """Return the metrics with their current values; for `prometheus_client`.
@@ -110,15 +110,19 @@ class PrometheusCollector:
         Raises:
             TimeoutError: the event loop did not answer within 5 seconds.
         """
-        samples, histograms = self._read_anywhere()
-        return [*families(samples, histograms)]
+        return [*families(self._read_anywhere())]
 
-    def _read_anywhere(self) -> State:
+    def _read_anywhere(self) -> Scrape:
+        """Return the values at this moment; may be called in any thread.
+
+        Raises:
+            TimeoutError: the event loop did not answer within `SCRAPE_SECONDS`.
+        """
         try:
-            is_own_loop = asyncio.get_running_loop() is self._loop
+            is_on_loop_of_stream = asyncio.get_running_loop() is self._loop
         except RuntimeError:
-            is_own_loop = False
-        if is_own_loop or not self._loop.is_running():
+            is_on_loop_of_stream = False
+        if is_on_loop_of_stream or not self._loop.is_running():
             return self._read()
         reading = asyncio.run_coroutine_threadsafe(self._read_in_slices(), self._loop)
         try:
@@ -126,13 +130,18 @@ class PrometheusCollector:
         finally:
             reading.cancel()
 
-    async def _read_in_slices(self) -> State:
-        aggregates = [self._stream.aggregates, *([] if self._recent is None else [self._recent])]
+    async def _read_in_slices(self) -> Scrape:
+        """Return the values at this moment, after slow work in slices, between which other tasks
+        run.
+        """
         self._choose_labels()
-        await work_in_slices(chain.from_iterable(each.prepare(self._labels) for each in aggregates))
+        slices = self._stream.aggregates.prepare(self._labels)
+        if self._recent is not None:
+            slices = chain(slices, self._recent.prepare(self._labels))
+        await work_in_slices(slices)
         return self._read()
 
-    def _read(self) -> State:
+    def _read(self) -> Scrape:
         """Return the values at this moment."""
         aggregates = self._stream.aggregates
         overall = aggregates.overall()
@@ -148,15 +157,13 @@ class PrometheusCollector:
         samples = samples_of(self._stream, overall, groups, recent, recent_groups, self._about)
         samples["last_result_timestamp_seconds"] = self._last_result
         samples["alert_active"] = [
-            ((alert,), int(is_on)) for alert, is_on in self._alerts().items()
+            Sample(int(is_active), labels=(alert,)) for alert, is_active in self._alerts().items()
         ]
         if self._source is not None:
             lag = self._source.lag
-            samples |= {
-                "source_lag_bytes": single(lag.bytes),
-                "source_lag_seconds": single(lag.seconds),
-            }
-        return samples, histograms_of(aggregates, overall)
+            samples["source_lag_bytes"] = single(lag.bytes)
+            samples["source_lag_seconds"] = single(lag.seconds)
+        return Scrape(samples, histograms_of(aggregates, overall))
 
     def _note_new_results(self, overall: Mapping[str, Any]) -> None:
         """Set the time of the last result to now, if there are more results than before.
@@ -171,18 +178,23 @@ class PrometheusCollector:
             self._last_result = single(time())
 
     def _choose_labels(self) -> int:
-        """Give templates labels of their own, while there are any; return how many have none.
+        """Give templates label values of their own, while there are any.
 
         Those known first keep theirs, so that counters never fall.
+
+        Returns:
+            the number of templates without a label value.
         """
         templates = self._stream.aggregates.templates
         for template in templates:
             if len(self._labels) >= MAX_TEMPLATES:
                 break
-            if template not in self._labels:
-                label = label_of(template)
-                if label not in {OTHER, *self._labels.values()}:
-                    self._labels[template] = label
+            if template in self._labels:
+                continue
+            label = label_of(template)
+            is_taken = label == OTHER or label in self._labels.values()
+            if not is_taken:
+                self._labels[template] = label
         return len(templates) - len(self._labels)
 
     def _by_label(

@@ -184,16 +184,51 @@ METRICS = (
 """All metrics that are exported."""
 
 SCORE_BUCKETS = tuple(tenth / 10 for tenth in range(11))
+"""Upper ends of the buckets of scores; that of a last one, infinity, is added."""
+
 RESPONSE_BUCKETS = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0)
-"""Upper ends of the buckets of histograms; the last one, infinity, is added."""
+"""Upper ends of the buckets of seconds; that of a last one, infinity, is added."""
 
 Groups: TypeAlias = "Mapping[str, Mapping[str, Any]]"
-"""By label, the aggregates of a template; of all others for `OTHER`."""
+"""By label value, the aggregates of a template; of all others for `OTHER`."""
 
-Samples: TypeAlias = "list[tuple[tuple[str, ...], float]]"
-"""The values of a metric, each with the values of its labels."""
 
-Histograms: TypeAlias = "list[tuple[list[str], list[tuple[str, float]], float]]"
+class Sample(NamedTuple):
+    """A value of a counter or gauge.
+
+    Attributes:
+        value: the value.
+        labels: the values of its labels, in the order of the metric's labels.
+    """
+
+    value: float
+    labels: tuple[str, ...] = ()
+
+
+class HistogramSample(NamedTuple):
+    """A histogram.
+
+    Attributes:
+        buckets: for each bucket, its upper end, and the number of values up to it.
+        total: the sum of all values.
+        labels: the values of its labels, in the order of the metric's labels.
+    """
+
+    buckets: list[tuple[str, float]]
+    total: float
+    labels: tuple[str, ...] = ()
+
+
+class Scrape(NamedTuple):
+    """The values of all metrics at one moment, by the name of the metric.
+
+    Attributes:
+        samples: those of counters and gauges.
+        histograms: those of histograms.
+    """
+
+    samples: Mapping[str, Sequence[Sample]]
+    histograms: Mapping[str, Sequence[HistogramSample]]
 
 
 def label_of(text: str) -> str:
@@ -201,19 +236,19 @@ def label_of(text: str) -> str:
     return escape(text)[:LABEL_CHARACTERS] or ABSENT
 
 
-def _means_by_template(groups: Groups) -> Samples:
+def _means_by_template(groups: Groups) -> list[Sample]:
     """Return the mean over questions of each metric in each group."""
-    samples: Samples = []
+    samples = []
     for label, group in groups.items():
         for metric, stats in means_of(group).items():
-            samples.append(((label, metric), mean_of_questions(stats)))
+            samples.append(Sample(mean_of_questions(stats), labels=(label, metric)))
     return samples
 
 
-def _overall_means(overall: Mapping[str, Any]) -> Samples:
+def _overall_means(overall: Mapping[str, Any]) -> list[Sample]:
     """Return the mean over all questions of each score."""
     return [
-        ((metric,), mean_of_questions(stats))
+        Sample(mean_of_questions(stats), labels=(metric,))
         for metric, stats in means_of(overall).items()
         if is_score(metric)
     ]
@@ -254,28 +289,29 @@ def _values(stats: Mapping[str, Any]) -> int:
     return int(stats["coverage"]["values"])
 
 
-def families(
-    samples: Mapping[str, Samples], histograms: Mapping[str, Histograms]
-) -> Iterator[Metric]:
-    """Yield the metrics of the table."""
+def families(scrape: Scrape) -> Iterator[Metric]:
+    """Yield all metrics with their values, in the layout of `prometheus_client`."""
     from prometheus_client.metrics_core import (
         CounterMetricFamily,
         GaugeMetricFamily,
         HistogramMetricFamily,
     )
 
-    plain = {"counter": CounterMetricFamily, "gauge": GaugeMetricFamily}
-    for name, kind, labels, text in METRICS:
-        if kind == "histogram":
-            histogram = HistogramMetricFamily(PREFIX + name, text, labels=labels)
-            for metric, buckets, total in histograms.get(name, ()):
-                histogram.add_metric(metric, buckets, total)
+    for metric in METRICS:
+        name = PREFIX + metric.name
+        if metric.kind == "histogram":
+            histogram = HistogramMetricFamily(name, metric.help, labels=metric.labels)
+            for distribution in scrape.histograms.get(metric.name, ()):
+                labels = [label_of(value) for value in distribution.labels]
+                histogram.add_metric(labels, distribution.buckets, distribution.total)
             yield histogram
-        else:
-            family = plain[kind](PREFIX + name, text, labels=labels)
-            for values, number in samples.get(name, ()):
-                family.add_metric([*map(label_of, values)], number)
-            yield family
+            continue
+
+        family_class = CounterMetricFamily if metric.kind == "counter" else GaugeMetricFamily
+        family = family_class(name, metric.help, labels=metric.labels)
+        for sample in scrape.samples.get(metric.name, ()):
+            family.add_metric([label_of(value) for value in sample.labels], sample.value)
+        yield family
 
 
 def samples_of(
@@ -285,7 +321,7 @@ def samples_of(
     recent: Mapping[str, Any] | None,
     recent_groups: Groups,
     about: Sequence[str | None],
-) -> dict[str, Samples]:
+) -> dict[str, list[Sample]]:
     """Return the values of the metrics, except for those that need more than a stream.
 
     Args:
@@ -297,31 +333,35 @@ def samples_of(
         about: the labels of `info`; None for those that are not known.
     """
     usage = stream.usage.as_dict()
+    rejects = {str(reason): count for reason, count in stream.rejects.counts.items()}
+    failures = [name for name in CLASSES if name != NO_FAILURE]
+    results = [
+        Sample(group[f"number_of_{status}_samples"], labels=(label, status))
+        for label, group in groups.items()
+        for status in ("success", "error")
+    ]
+    tokens_by_kind = {
+        "input": usage["input_tokens"] - usage["cached_tokens"],
+        "cached_input": usage["cached_tokens"],
+        "output": usage["output_tokens"],
+        "embedding": usage["embedding_tokens"],
+    }
     return {
-        "results_total": [
-            ((label, status), group[f"number_of_{status}_samples"])
-            for label, group in groups.items()
-            for status in ("success", "error")
-        ],
-        "rejects_total": _closed(
-            {str(each): n for each, n in stream.rejects.counts.items()}, get_args(Reason)
-        ),
-        "failures_total": _closed(
-            failure_counts(overall), (name for name in CLASSES if name != NO_FAILURE)
-        ),
+        "results_total": results,
+        "rejects_total": _counts_of_known(rejects, get_args(Reason)),
+        "failures_total": _counts_of_known(failure_counts(overall), failures),
         "overall_mean": _overall_means(overall),
         "overall_window_mean": [] if recent is None else _overall_means(recent),
         "error_rate": single(overall.get(ERROR_RATE)),
         "mean": _means_by_template(groups),
         "window_mean": _means_by_template(recent_groups),
-        "info": [(tuple(each or ABSENT for each in about), 1)],
-        "judge_calls_total": _closed(usage["outcomes"], ("ok", "no_value", "skipped", *FAILURES)),
-        "judge_retries_total": _closed(usage["retries"], FAILURES),
+        "info": [Sample(1, labels=tuple(value or ABSENT for value in about))],
+        "judge_calls_total": _counts_of_known(
+            usage["outcomes"], ("ok", "no_value", "skipped", *FAILURES)
+        ),
+        "judge_retries_total": _counts_of_known(usage["retries"], FAILURES),
         "judge_tokens_total": [
-            (("input",), usage["input_tokens"] - usage["cached_tokens"]),
-            (("cached_input",), usage["cached_tokens"]),
-            (("output",), usage["output_tokens"]),
-            (("embedding",), usage["embedding_tokens"]),
+            Sample(count, labels=(kind,)) for kind, count in tokens_by_kind.items()
         ],
         "judge_cost_usd_total": single(usage["dollars"]),
         "judge_in_flight": single(usage["in_flight"]),
@@ -329,31 +369,63 @@ def samples_of(
     }
 
 
-def _closed(counts: Mapping[str, int], known: Iterable[str]) -> Samples:
-    """Return counts for all `known` names, 0 by default; others count as `OTHER`."""
-    found = Counter(dict.fromkeys(known, 0))
+def _counts_of_known(counts: Mapping[str, int], known: Iterable[str]) -> list[Sample]:
+    """Return counts by name: 0 for a `known` name without one; names that are not known count
+    together as `OTHER`.
+    """
+    counts_by_label = Counter(dict.fromkeys(known, 0))
     for name, count in counts.items():
-        found[name if name in found else OTHER] += count
-    return [((name,), count) for name, count in found.items()]
+        label = name if name in counts_by_label else OTHER
+        counts_by_label[label] += count
+    return [Sample(count, labels=(label,)) for label, count in counts_by_label.items()]
 
 
-def single(value: float | None) -> Samples:
-    return [] if value is None else [((), value)]
+def single(value: float | None) -> list[Sample]:
+    """Return the values of a metric without labels: one, or none if `value` is None."""
+    if value is None:
+        return []
+    return [Sample(value)]
 
 
 def histograms_of(
     aggregates: RunningAggregates, overall: Mapping[str, Any]
-) -> dict[str, Histograms]:
-    """Labels, cumulative counts by bucket, and the sum, of each histogram, by name."""
+) -> dict[str, list[HistogramSample]]:
+    """Return the histograms of scores and of the seconds of responses.
 
-    def histogram(metric: str, ends: Sequence[float]) -> tuple[list[tuple[str, float]], float]:
-        counts = aggregates.cumulative_counts(metric, (*ends, inf))
-        stats = overall.get(metric, {})
-        total = stats.get("sum", stats.get("mean", 0.0) * counts[-1])
-        return [*zip([*map(str, ends), "+Inf"], counts, strict=True)], total
-
-    scores = filter(is_score, means_of(overall))
+    Args:
+        aggregates: the aggregates of all results.
+        overall: what they have of all templates, with details.
+    """
+    scores = []
+    for metric, stats in means_of(overall).items():
+        if is_score(metric):
+            scores.append(_histogram(aggregates, metric, stats, SCORE_BUCKETS, labels=(metric,)))
+    seconds = overall.get("elapsed_sec", {})
     return {
-        "score": [([label_of(metric)], *histogram(metric, SCORE_BUCKETS)) for metric in scores],
-        "response_seconds": [([], *histogram("elapsed_sec", RESPONSE_BUCKETS))],
+        "score": scores,
+        "response_seconds": [_histogram(aggregates, "elapsed_sec", seconds, RESPONSE_BUCKETS)],
     }
+
+
+def _histogram(
+    aggregates: RunningAggregates,
+    metric: str,
+    stats: Mapping[str, Any],
+    bounds: Sequence[float],
+    *,
+    labels: tuple[str, ...] = (),
+) -> HistogramSample:
+    """Return the histogram of the values of a metric.
+
+    Args:
+        aggregates: the aggregates of all results.
+        metric: the name of the metric.
+        stats: its statistics; empty without values.
+        bounds: the upper ends of the buckets, without infinity.
+        labels: the values of the labels.
+    """
+    counts = aggregates.cumulative_counts(metric, (*bounds, inf))
+    ends = [*map(str, bounds), "+Inf"]
+    # A sum beyond the largest double is not among the statistics, but the mean is.
+    total = stats.get("sum", stats.get("mean", 0.0) * counts[-1])
+    return HistogramSample([*zip(ends, counts, strict=True)], total, labels)
