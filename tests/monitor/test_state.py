@@ -166,6 +166,29 @@ async def test_the_phases_of_a_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     assert progress()["text"] == "ended after 4 results"
 
 
+async def test_one_moment_has_one_mean() -> None:
+    """A question that is asked often counts once, in the facts, on the page and in Prometheus."""
+    pytest.importorskip("prometheus_client", reason="needs the extra prometheus")
+    from graphrag_eval_async import PrometheusCollector
+    from tests.exporters.test_prometheus import get as get_metric
+    from tests.exporters.test_prometheus import scrape
+
+    responses: list[Any] = [*[response("q1", False)] * 7, response("q2"), response("q3")]
+    stream = evaluate_stream(REFERENCE, responses, ordered=True)
+    async with Dashboard(stream, port=0, window=Last(5)) as dashboard:
+        async for _ in dashboard:
+            pass
+        html = text_of((await get(dashboard.url))[2])
+        facts = dashboard._board._facts.collect()
+        metrics = scrape(PrometheusCollector(stream, recent=dashboard._counting.recent))
+    score = facts["overall"]["metrics"]["steps_score"]
+    assert (score["mean"], score["mean_of_results"]) == pytest.approx((2 / 3, 2 / 9))
+    assert score["window"] == pytest.approx(2 / 3)
+    assert get_metric(metrics, "overall_mean", metric="steps_score") == score["mean"]
+    assert get_metric(metrics, "overall_window_mean", metric="steps_score") == score["window"]
+    assert "0.667" in html
+
+
 async def test_slow_work_does_not_block_the_loop() -> None:
     stream = evaluate_stream(None, [])
     counting = Counting(Last(2), "last", [])
