@@ -10,10 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.text import Text
 
+from graphrag_eval_async.aggregates import Last
 from graphrag_eval_async.cli.commands.watch.views import Screen, Terminal
 from graphrag_eval_async.monitor.facts import COURSES
+from graphrag_eval_async.reports.history import History
 from tests.cli.watch.emulator import Emulator
-from tests.cli.watch.support import courses, facts
+from tests.cli.watch.support import facts
 from tests.support.deadlines import until
 from tests.support.loop import leaving_nothing
 
@@ -95,7 +97,7 @@ class Shown:
         pass
 
     def collect(self, detailed: float) -> dict[str, Any]:  # noqa: ARG002
-        return facts() | {COURSES: courses(facts())}
+        return facts() | {COURSES: History(Last(200)).courses()}
 
 
 async def test_foreign_output_appears_above_the_view() -> None:

@@ -1,6 +1,4 @@
-"""What changes of alerts cause: a command that runs, and a file beside the journal that keeps
-them.
-"""
+"""What follows when an alert starts or ends: a command runs, and a file keeps the alerts."""
 
 from __future__ import annotations
 
@@ -23,8 +21,8 @@ if TYPE_CHECKING:
     from graphrag_eval_async.monitor.alerts import Change
     from graphrag_eval_async.monitor.watched import Alerts
 
-LOGGED = ("alert", "state", "value", "time")
-"""Keys of the changes of alerts that are restored."""
+KEYS_OF_CHANGES = ("alert", "state", "value", "time")
+"""The keys of a change of an alert that are restored from the file."""
 
 COMMAND_SECONDS = 30.0
 """How long a command may run, and how long the end of a run waits for commands; chosen."""
@@ -37,8 +35,7 @@ class AlertCommand:
     """Runs a shell command at each change of an alert, with the change as JSON on standard input.
 
     Commands for the same alert run one after another, those for different alerts concurrently.
-    Their output
-    is discarded: on a terminal, it would go through the view.
+    Their output is discarded: on a terminal, it would go through the view.
     """
 
     def __init__(
@@ -49,8 +46,13 @@ class AlertCommand:
         kill_after: float = COMMAND_SECONDS,
         wait_at_end: float = COMMAND_SECONDS,
     ) -> None:
-        """Prepare to run `command`; `say` gets a message about each problem. Times are in
-        seconds.
+        """Prepare to run a command.
+
+        Args:
+            command: the command, which a shell runs.
+            say: gets a message about each problem.
+            kill_after: seconds after which the command is killed.
+            wait_at_end: seconds for which the end of the run waits for commands.
         """
         self._command = command
         self._say = say
@@ -63,7 +65,8 @@ class AlertCommand:
     def add(self, change: Change) -> None:
         """Run the command for a change soon; must be called on the event loop."""
         alert = change["alert"]
-        if self._waiting[alert] > MAX_WAITING:  # One of these is running.
+        # One of these is running, the others wait.
+        if self._waiting[alert] > MAX_WAITING:
             self._complain(change, f"is skipped, since {MAX_WAITING} are waiting")
             return
         self._waiting[alert] += 1
@@ -72,7 +75,7 @@ class AlertCommand:
         task.add_done_callback(self._tasks.discard)
 
     async def finish(self) -> None:
-        """Wait for commands that have not ended, but not for long."""
+        """Wait for commands that have not ended, at most `wait_at_end` seconds."""
         if not self._tasks:
             return
         _, unfinished = await asyncio.wait(self._tasks, timeout=self._wait_at_end)
@@ -86,6 +89,7 @@ class AlertCommand:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _run_in_turn(self, change: Change) -> None:
+        """Run the command after those for earlier changes of the same alert."""
         alert = change["alert"]
         async with self._turns[alert]:
             try:
@@ -96,14 +100,14 @@ class AlertCommand:
                 self._complain(change, problem)
 
     async def _run(self, change: Change) -> str | None:
-        """Run the command; return what went wrong, if anything."""
+        """Run the command, and return what went wrong; None if nothing did."""
         try:
             process = await asyncio.create_subprocess_shell(
                 self._command,
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.DEVNULL,
                 stderr=asyncio.subprocess.DEVNULL,
-                # Ctrl-C is not for it, and what it starts can be ended with it.
+                # Ctrl-C does not reach it, and the processes that it starts can be ended with it.
                 start_new_session=True,
             )
         except OSError as error:
@@ -123,60 +127,88 @@ class AlertCommand:
         return None
 
     def _complain(self, change: Change, problem: str) -> None:
+        """Say what went wrong with the command for a change."""
         self._say(f"--on-alert {problem}: {change['alert']}, {change['state']}")
 
 
-class Kept:
-    """The alerts that are on, and the latest changes, in a file beside the journal."""
+class AlertFile:
+    """Keeps the alerts of a run in a file beside its journal, so that a later run resumes them.
 
-    def __init__(self, journal: str | None, alerts: Alerts, has_begun: Callable[[], bool]) -> None:
-        """Read the file, if there is a journal; `has_begun` says whether its results are
-        restored.
+    Without a journal, there is no file, and nothing to resume.
+
+    Attributes:
+        changed: is set when an alert starts or ends.
+    """
+
+    def __init__(
+        self, journal: str | None, alerts: Alerts, is_restored: Callable[[], bool]
+    ) -> None:
+        """Read the file, if there is one, and load the log of changes from it.
+
+        Args:
+            journal: the path of the journal; None without one.
+            alerts: the alerts of the run.
+            is_restored: returns whether the results of the journal are counted.
+
+        Raises:
+            UsageError: the file cannot be read, or was not written by `watch`.
         """
-        self.changed = asyncio.Event()  # Set when an alert starts or ends.
-        self._path = None if journal is None else Path(f"{journal}.watch")
-        self._alerts, self._has_begun = alerts, has_begun
+        self.changed = asyncio.Event()
+        self._path: Path | None = None
+        self._alerts = alerts
+        self._is_restored = is_restored
+        # The active alerts of the earlier run, by their texts; None once they are resumed.
         self._earlier: dict[str, Change] | None = {}
-        if self._path is not None and self._path.exists():
-            self._earlier = _read(self._path, alerts)
+        if journal is not None:
+            self._path = Path(f"{journal}.watch")
+            if self._path.exists():
+                self._earlier = _read_active_alerts(self._path, alerts)
 
     def resume(self) -> bool:
-        """Restore the alerts of an earlier run once its results are restored; return whether
-        they are.
+        """Resume the alerts of the earlier run once its results are counted.
+
+        Returns:
+            Whether they are resumed, now or before.
         """
-        if self._earlier is not None and self._has_begun():
-            earlier, self._earlier = self._earlier, None
+        if self._earlier is not None and self._is_restored():
+            earlier = self._earlier
+            self._earlier = None
             self._alerts.resume(earlier, monotonic())
         return self._earlier is None
 
-    async def keep(self) -> NoReturn:
+    async def write_changes(self) -> NoReturn:
         """Write the file at each change."""
         while True:
             await self.changed.wait()
             await self.write()
 
     async def write(self) -> None:
-        """Write the file, if something has changed."""
-        is_due = self.changed.is_set()
+        """Write the file, if something has changed since it was written."""
+        has_changed = self.changed.is_set()
         self.changed.clear()
-        if is_due and self._path is not None:
-            kept = {"alerts": self._alerts.facts(), "log": [*self._alerts.log]}
-            await write_report(self._path, json.dumps(kept) + "\n")
+        if has_changed and self._path is not None:
+            content = {"alerts": self._alerts.facts(), "log": [*self._alerts.log]}
+            await write_report(self._path, json.dumps(content) + "\n")
 
 
-def _read(path: Path, alerts: Alerts) -> dict[str, Change]:
-    """The alerts that were on when the last run ended, however it ended, by their text; loads
-    the log.
+def _read_active_alerts(path: Path, alerts: Alerts) -> dict[str, Change]:
+    """Return the alerts that were active when the last run ended, however it ended, by their texts.
+
+    Also adds the changes in the file to the log of `alerts`.
+
+    Raises:
+        UsageError: the file cannot be read, or was not written by `watch`.
     """
     try:
-        kept = json.loads(path.read_bytes())
+        content = json.loads(path.read_bytes())
         active = {
-            change["alert"]: change | {"time": str(change["time"])} for change in kept["alerts"]
+            change["alert"]: change | {"time": str(change["time"])} for change in content["alerts"]
         }
-        alerts.log.extend({key: change[key] for key in LOGGED} for change in kept.get("log", ()))
-        return active
+        for change in content.get("log", ()):
+            alerts.log.append({key: change[key] for key in KEYS_OF_CHANGES})
     except OSError as error:
         raise UsageError(f"{str(path)!r} cannot be read: {error.strerror}") from error
     except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
         problem = "was not written by watch; delete it to begin without active alerts"
         raise UsageError(f"{str(path)!r} {problem}") from None
+    return active

@@ -1,6 +1,4 @@
-"""``watch``: responses that are still being written, evaluated as they come, and shown as it
-goes.
-"""
+"""``watch``: evaluates responses while logs of them grow, and shows how the run goes."""
 
 from __future__ import annotations
 
@@ -14,7 +12,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 from graphrag_eval_async.cli.command_table import refuse
-from graphrag_eval_async.cli.commands.watch.changes import AlertCommand, Kept
+from graphrag_eval_async.cli.commands.watch.changes import AlertCommand, AlertFile
 from graphrag_eval_async.cli.commands.watch.views import Screen, View, open_view
 from graphrag_eval_async.cli.exits import run_to_end
 from graphrag_eval_async.cli.gates import check_alerts, check_gates
@@ -54,27 +52,31 @@ if TYPE_CHECKING:
 
 Source: TypeAlias = Follower | JsonlFiles | OtlpReceiver
 
-OPEN_FILES = 65_536  # more than anybody follows
+MAX_OPEN_FILES = 65_536
+"""The limit of open files that is asked for: more than anybody follows."""
 
-LISTED_FILES = 10  # how many files that were not read are named
+MAX_LISTED_FILES = 10
+"""Maximum number of files that were not read and are named at the end."""
 
 NEVER_EXISTED = "never existed"
 """Why a given path was not read for which no file was found."""
 
 HAS_NO_FILES = f"has no {MEMBERS} file"
-"""The same of a directory that exists."""
+"""Why a given directory was not read."""
 
 
 def run(given: Given, interrupts: Interrupts) -> Exit:
     """Run the command."""
-    given = _checked(given)
-    config, reference = config_of(given), reference_of(given)
+    given = _check_options(given)
+    config = config_of(given)
+    reference = reference_of(given)
     check_files(given, config, *given.paths)
     check_gates(given, reference, config)
     check_alerts(given.alert, reference.templates, config)
+
     counting = Counting(given.window, given.show, given.alert)
-    ended = asyncio.Event()
-    source = _source(given, ended)
+    stop_following = asyncio.Event()
+    source = _open_source(given, stop_following)
     stream, writer = make_stream(given, reference, source, config)
     stream.tell_restored(counting.restore)
     with (
@@ -83,32 +85,34 @@ def run(given: Given, interrupts: Interrupts) -> Exit:
         open_results(given, writer, interrupts) as lines,
         exporting(given, lines) as send,
     ):
-        stop = ended.set if isinstance(source, Follower) else stream.stop
-        stops = stopping(given, stream, stop)
+        paths = given.paths
         if isinstance(source, OtlpReceiver):
-            watched = [f"http://{source.host}:{source.port}/v1/traces"]
-        else:
-            watched = given.paths
+            paths = [f"http://{source.host}:{source.port}/v1/traces"]
         facts = Facts(
-            stream, counting, source=source, config=config, paths=watched, level=given.level
+            stream, counting, source=source, config=config, paths=paths, level=given.level
         )
         view = open_view(facts, given.every, interrupts)
         journal = given.output if given.resume else None
-        kept = Kept(journal, counting.alerts, lambda: stream.is_restored)
+        alert_file = AlertFile(journal, counting.alerts, lambda: stream.is_restored)
         command = None if given.on_alert is None else AlertCommand(given.on_alert, view.say)
-        work = _watch(stream, send, counting, view, kept, command)
+        work = _watch(stream, send, counting, view, alert_file, command)
+
+        # Each server runs beside the work that is given to it.
         if web is not None:
             view.address = web.url
             view.say(f"dashboard: {web.url}")
-            work = web.run(
-                work, Board(facts, counting, f"Watching {', '.join(watched)}", given.output)
-            )
+            board = Board(facts, counting, f"Watching {', '.join(paths)}", given.output)
+            work = web.run(work, board)
         if metrics is not None:
             view.say(f"metrics: {metrics.address}")
             work = metrics.run(work, _collector(given, stream, source, counting, config))
-        ending = run_to_end(work, interrupts, drain=stops)
+
+        # A follower is stopped, not the stream: what it has read is still evaluated.
+        stop = stop_following.set if isinstance(source, Follower) else stream.stop
+        ending = run_to_end(work, interrupts, drain=stopping(given, stream, stop))
         ending = ending.attempt(partial(view.finish, shown=stream.is_restored))
-    unread = _unread(source)
+
+    unread = _unread_files(source)
     # What exists later, or can be read later, is an error only for a run that has ended by itself.
     if given.until_idle is not None and ending.is_complete and unread:
         ending = ending._replace(error=_unread_error(given, unread, counting.count))
@@ -119,12 +123,12 @@ def run(given: Given, interrupts: Interrupts) -> Exit:
         reference=reference,
         config=config,
         table=sys.stdout if isinstance(view, Screen) else sys.stderr,
-        interval="anytime",  # It was looked at.
-        notes=[*map(one_line, _listed(unread))],
+        interval="anytime",  # Somebody looked at the run before its end.
+        notes=[one_line(line) for line in _list_files(unread)],
     )
 
 
-def _unread(source: Source) -> dict[str, str]:
+def _unread_files(source: Source) -> dict[str, str]:
     """Return why given paths and files that were found have not been read, by path."""
     if not isinstance(source, Follower):
         return {}
@@ -135,22 +139,27 @@ def _unread(source: Source) -> dict[str, str]:
 
 
 def _unread_error(given: Given, unread: Mapping[str, str], results: int) -> SourceError:
-    """Return the error of a run to which a part of its input is missing."""
+    """Return the error of a run of whose input a part was not read.
+
+    Args:
+        given: the options, with the paths.
+        unread: why paths and files were not read, by path.
+        results: number of results of the run.
+    """
     is_all_missing = all(unread.get(path) in (NEVER_EXISTED, HAS_NO_FILES) for path in given.paths)
     if is_all_missing and not results:
         missing = ", ".join(f"{path} {unread[path]}" for path in given.paths)
         return SourceError(f"nothing to watch: {missing}; check the path")
-    return SourceError("; ".join(_listed(unread)))
+    return SourceError("; ".join(_list_files(unread)))
 
 
-def _listed(unread: Mapping[str, str]) -> list[str]:
-    """Return the first files that were not read, each with its reason, and how many more there
-    are.
-    """
-    listed = [f"{path}: {reason}" for path, reason in islice(unread.items(), LISTED_FILES)]
-    if len(unread) > LISTED_FILES:
-        listed.append(f"and {len(unread) - LISTED_FILES} more files that were not read")
-    return listed
+def _list_files(unread: Mapping[str, str]) -> list[str]:
+    """Return the first files that were not read, each with its reason, and the number of others."""
+    lines = [f"{path}: {reason}" for path, reason in islice(unread.items(), MAX_LISTED_FILES)]
+    hidden = len(unread) - MAX_LISTED_FILES
+    if hidden > 0:
+        lines.append(f"and {hidden} more files that were not read")
+    return lines
 
 
 def _collector(
@@ -160,6 +169,7 @@ def _collector(
     counting: Counting,
     config: Config | None,
 ) -> Callable[[], PrometheusCollector]:
+    """Return a function that makes the collector of the metrics page."""
     return partial(
         PrometheusCollector,
         stream,
@@ -171,57 +181,88 @@ def _collector(
     )
 
 
-def _checked(given: Given) -> Given:
-    """Sort logs from the reference set; raise a `UsageError` if options do not go together."""
-    if given.no_reference is not None:  # All arguments are logs.
-        others = [] if given.reference is None else [given.reference]
-        given = given.replace(reference=None, paths=[given.no_reference, *others, *given.paths])
+def _check_options(given: Given) -> Given:
+    """Return the options with the logs in `paths`.
+
+    Raises:
+        UsageError: options do not go together, or logs are missing.
+    """
+    if given.no_reference is not None:
+        # Without a reference set, all arguments are logs; `reference` holds the second one.
+        paths = [given.no_reference]
+        if given.reference is not None:
+            paths.append(given.reference)
+        given = given.replace(reference=None, paths=[*paths, *given.paths])
     elif given.reference is None:
         raise UsageError("expected REFERENCE and PATH..., or --no-reference PATH...")
+
     if given.otlp_listen is not None:
         if given.paths or given.format not in (None, OTLP):
             raise UsageError(
                 "--otlp-listen cannot be combined with logs or a --format other than otlp"
             )
         refuse(given, "until_idle", "--otlp-listen cannot be combined with {}")
+        given = given.replace(format=OTLP)
     elif not given.paths:
         raise UsageError("nothing to watch: name logs, or --otlp-listen HOST:PORT")
-    _check_paths(given)
+    _check_standard_input(given)
+
     if not given.alert:
         refuse(given, "on_alert", "{} needs --alert")
     if "-" in {given.output, given.rejects}:
         raise UsageError("standard output shows the view: -o and --rejects need files")
-    return given if given.otlp_listen is None else given.replace(format=OTLP)
+    return given
 
 
-def _check_paths(given: Given) -> None:
-    if len(given.paths) > 1 and "-" in given.paths:
+def _check_standard_input(given: Given) -> None:
+    """Check that standard input is open and watched alone, without options for files.
+
+    Raises:
+        UsageError: it is not.
+    """
+    if "-" not in given.paths:
+        return
+    if len(given.paths) > 1:
         raise UsageError("standard input (-) cannot be watched together with files")
-    if given.paths == ["-"]:
-        if sys.stdin is None:
-            raise UsageError("standard input is closed")
-        told = "{} is for files; standard input (-) is read until it ends"
-        refuse(given, "until_idle start", told)
+    if sys.stdin is None:
+        raise UsageError("standard input is closed")
+    problem = "{} is for files; standard input (-) is read until it ends"
+    refuse(given, "until_idle start", problem)
 
 
-def _source(given: Given, ended: asyncio.Event) -> Source:
+def _open_source(given: Given, stop_following: asyncio.Event) -> Source:
+    """Return what gives the lines: a receiver of traces, standard input, or a follower of logs.
+
+    Args:
+        given: the options.
+        stop_following: ends the follower, when it is set.
+    """
     if given.otlp_listen is not None:
         return receive_otlp(*given.otlp_listen)
     if given.paths == ["-"]:
         return read_jsonl("-")
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, OPEN_FILES)
-    if soft != resource.RLIM_INFINITY and soft < wanted:  # The usual limit is for old programs.
-        with suppress(OSError, ValueError):
-            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    _raise_limit_of_open_files()
     return follow_jsonl(
         given.paths,
         start=given.start,
         idle_timeout=given.until_idle,
         exclude=given.exclude,
         ignore_older=given.ignore_older,
-        stop=ended,
+        stop=stop_following,
     )
+
+
+def _raise_limit_of_open_files() -> None:
+    """Raise the soft limit of open files, if the system allows: the usual one is for old
+    programs.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    limit = MAX_OPEN_FILES
+    if hard != resource.RLIM_INFINITY:
+        limit = min(limit, hard)
+    if soft != resource.RLIM_INFINITY and soft < limit:
+        with suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
 
 
 async def _watch(
@@ -229,45 +270,61 @@ async def _watch(
     send: Send,
     counting: Counting,
     view: View,
-    kept: Kept,
+    alert_file: AlertFile,
     command: AlertCommand | None,
 ) -> None:
-    def tell(change: Change) -> None:
+    """Evaluate the stream, and show it meanwhile.
+
+    Args:
+        stream: gives the results.
+        send: writes a result.
+        counting: counts the results, and watches alerts.
+        view: shows the run and messages.
+        alert_file: keeps the alerts.
+        command: runs at each change of an alert; None without one.
+    """
+
+    def react(change: Change) -> None:
+        """Say that an alert started or ended, run the command, and note it in the file."""
         view.say(message(change))
         if command is not None:
             command.add(change)
-        kept.changed.set()
+        alert_file.changed.set()
 
-    async def work() -> None:
+    async def evaluate() -> None:
+        """Count and write each result, then wait for commands."""
         async with stream:
             async for result in stream:
-                kept.resume()
+                # Alerts of an earlier run are there before a result of this one counts.
+                alert_file.resume()
                 # The aggregates have it already, even if it cannot be written.
                 counting.add(result)
                 await send(result)
-        kept.resume()
+        alert_file.resume()
         if command is not None:
             await command.finish()
 
-    async def look() -> NoReturn:
+    async def look_at_alerts() -> NoReturn:
+        """Update what time alone changes."""
         while True:
             await asyncio.sleep(LOOK_SECONDS)
-            if kept.resume():
+            if alert_file.resume():
                 counting.look(stream)
 
-    counting.alerts.on_change = tell
+    counting.alerts.on_change = react
+    view_loops = [loop() for loop in view.loops]
     try:
-        await _alongside(work(), look(), kept.keep(), *(loop() for loop in view.loops))
+        await _alongside(evaluate(), look_at_alerts(), alert_file.write_changes(), *view_loops)
     finally:
         if command is not None:
             await command.aclose()
-        await kept.write()
+        await alert_file.write()
 
 
 async def _alongside(
     work: Coroutine[Any, Any, None], *others: Coroutine[Any, Any, NoReturn]
 ) -> None:
-    """Do `work` while the others run; one of them that fails ends it."""
+    """Await `work` while `others` run; an error of any of them ends all, and is raised."""
     tasks = [asyncio.ensure_future(coroutine) for coroutine in (work, *others)]
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
