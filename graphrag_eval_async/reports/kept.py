@@ -12,6 +12,7 @@ import msgspec
 
 from graphrag_eval_async.catalogue.metrics import COST, RANKING, is_counted_cost
 from graphrag_eval_async.catalogue.outcomes import AGENT_ERROR, EXECUTION_ERROR, REASON
+from graphrag_eval_async.reports.failures import REASON_CHARACTERS, Failures, failure_of
 from graphrag_eval_async.steps.failure import NO_FAILURE
 from graphrag_eval_async.text import one_line
 
@@ -24,6 +25,9 @@ KEPT = 200  # how many of the latest results are kept, and how many of the worst
 
 SCORES = RANKING
 """The metrics whose mean ranks results."""
+
+KEPT_OF_REASON = 20
+"""How many of the latest results of each reason of failure are kept."""
 
 ERROR_CHARACTERS, SHOWN_CHARACTERS, QUESTION_CHARACTERS = 500, 160, 300
 """Maximum characters kept of an error, shown of it in a table, and kept of the text of a
@@ -91,9 +95,11 @@ class Entry(msgspec.Struct, gc=False, eq=False):
         """
         if self.known is None:
             assert self.seen is not None  # noqa: S101
+            failure = failure_of(self.number, self.seen)
             self.known = shorten(self.seen) | {
                 "question": text_of(self.seen.as_dict()),
                 "number": self.number,
+                "detail": "" if failure is None else failure.text,
             }
         return self.known
 
@@ -162,6 +168,8 @@ class Kept:
         self.count = 0
         self.latest: deque[Entry] = deque(maxlen=KEPT)
         self.reasons = Reasons()
+        self.failures = Failures()
+        self._latest_by_reason: dict[str, deque[Entry]] = {}
         # By quality, the worst first; of equal ones, the latest.
         self._worst: list[tuple[float, int, Entry]] = []
 
@@ -176,6 +184,17 @@ class Kept:
         result = seen.as_dict()
         if seen.failed or result.get(REASON, NO_FAILURE) != NO_FAILURE or EXECUTION_ERROR in result:
             self.reasons.add(seen)
+            self._add_failure(entry, seen)
+
+    def _add_failure(self, entry: Entry, seen: Evaluation) -> None:
+        """Count why a result failed, and keep it among the latest ones of its reason."""
+        failure = failure_of(entry.number, seen)
+        if failure is None:
+            return
+        self.failures.add(failure)
+        if failure.reason in self.failures.reasons:
+            latest = self._latest_by_reason.setdefault(failure.reason, deque(maxlen=KEPT_OF_REASON))
+            latest.appendleft(entry)
 
     def worst(self, below: float = inf) -> list[Entry]:
         """Errors, then results with the lowest means of `SCORES`, if below; others are none."""
@@ -183,10 +202,31 @@ class Kept:
 
     def find(self, number: int) -> Entry | None:
         """The result with this number, if it is kept."""
-        return next((each for each in (*self.latest, *self.worst()) if each.number == number), None)
+        return self._entries().get(number)
 
     def of_question(self, question_id: str) -> list[Entry]:
         """The results of a question that are kept, the latest first."""
-        entries = {each.number: each for each in (*self.worst(), *self.latest)}
-        found = [entries[number] for number in sorted(entries, reverse=True)]
-        return [each for each in found if each.row["question_id"] == question_id]
+        entries = self._entries()
+        newest_first = [entries[number] for number in sorted(entries, reverse=True)]
+        return [entry for entry in newest_first if entry.row["question_id"] == question_id]
+
+    def of_reason(self, reason: str) -> list[Entry]:
+        """Return the kept results that failed for a reason, the latest first."""
+        entries = self._entries()
+        newest_first = [entries[number] for number in sorted(entries, reverse=True)]
+        return [entry for entry in newest_first if reason_of(entry.row) == reason]
+
+    def _entries(self) -> dict[int, Entry]:
+        """Return all results that are kept, by their numbers in the run."""
+        entries = {entry.number: entry for entry in (*self.worst(), *self.latest)}
+        for latest in self._latest_by_reason.values():
+            entries |= {entry.number: entry for entry in latest}
+        return entries
+
+
+def reason_of(row: Mapping[str, Any]) -> str:
+    """Return why the result of a row of `Entry` failed; "none" if it did not."""
+    if row["status"] == "error":
+        return AGENT_ERROR
+    reason: str = row.get(REASON, NO_FAILURE)
+    return reason[:REASON_CHARACTERS]
