@@ -97,6 +97,17 @@ class Counting:
             del row["question"], row["number"]
         return rows
 
+    def failure_texts(self) -> dict[str, str]:
+        """Return the most frequent text of the results that failed, by reason of failure.
+
+        Reasons without a text are not included.
+        """
+        texts = {}
+        for reason, summary in self.kept.failures.summaries().items():
+            if summary.text:
+                texts[reason] = summary.text
+        return texts
+
     def _count(
         self, result: Mapping[str, Any] | Evaluation, *, restored: bool
     ) -> Evaluation | None:

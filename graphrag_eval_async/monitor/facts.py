@@ -160,6 +160,7 @@ class Facts:
             "alerts": counting.alerts.facts(),
             "show": counting.show,
             "results": counting.listed(),
+            "failure_texts": counting.failure_texts(),
         }
 
     def _input(self) -> dict[str, Any]:

@@ -188,6 +188,7 @@ def facts(
         "late": None,
         "alerts": [],
         "show": "last",
+        "failure_texts": {},
         "results": [result(number, judged=judged) for number in range(40, 0, -1)],
         **more,
     }

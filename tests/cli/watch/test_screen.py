@@ -171,7 +171,7 @@ def test_the_most_fallen_templates_come_before_the_lowest() -> None:
         change("settings", "steps_score", 0.5, 0.7, is_loss=False),
     ]
     lines = shown(facts(judged=False, state=WORSE | {"changes": changes}), 100, 40)
-    start = lines.index(next(line for line in lines if line.startswith("templates, most fallen")))
+    start = lines.index(next(line for line in lines if line.startswith("templates, fallen first")))
     rows = [line.split() for line in lines[start + 1 : start + 5]]
     assert [row[0] for row in rows] == ["lines", "transformers", "settings", "measurements"]
     assert "▼ from 0.95" in lines[start + 1]
@@ -193,6 +193,16 @@ def test_without_older_results_there_is_one_mean() -> None:
     assert "all 150" in text
     assert "last 200" not in text
     assert "change" not in text
+
+
+def test_failures_have_their_commonest_text_or_else_what_they_mean() -> None:
+    overall = group(1206, 200, 0.8312, judged=False)
+    overall["failure"] = {"none": 9, "missing_rows": 3, "step_error": 1_204}
+    texts = {"step_error": "HTTP 504: the query took more than 30 s"}
+    lines = shown(facts(judged=False, overall=overall, failure_texts=texts), 120, 40)
+    start = lines.index("failures")
+    assert lines[start + 1].split(None, 2) == ["1,204", "step_error", texts["step_error"]]
+    assert lines[start + 2].split(None, 2) == ["3", "missing_rows", "mostly missing rows"]
 
 
 @pytest.mark.parametrize("show", ["last", "worst"])

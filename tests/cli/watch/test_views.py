@@ -96,7 +96,7 @@ class Shown:
     async def prepare(self) -> None:
         pass
 
-    def collect(self, detailed: float) -> dict[str, Any]:  # noqa: ARG002
+    def collect(self, _detailed: float) -> dict[str, Any]:
         return facts() | {COURSES: History(Last(200)).courses()}
 
 

@@ -22,7 +22,7 @@ GAP = 2
 SEPARATOR = "   "
 """What stands between the parts of a line."""
 
-LEAST_TEXT = 20
+LEAST_TEXT = 24
 """Least width of a column of text, below which other columns are left out; chosen."""
 
 MOST_TEXT = 32

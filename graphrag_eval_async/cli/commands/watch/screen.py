@@ -319,12 +319,12 @@ def _templates_section(facts: Mapping[str, Any], courses: Courses, width: int) -
         return -falls.get(name, 0.0), recent_quality(templates[name], main)
 
     names = sorted(templates, key=rank)
-    order = "most fallen" if falls else "lowest"
 
     def draw(row_count: int) -> list[Text]:
-        heading = f"templates, {order} first"
         if row_count < len(names):
-            heading = f"{order} of {len(names)} templates"
+            heading = f"{'most fallen' if falls else 'lowest'} of {len(names)} templates"
+        else:
+            heading = f"templates, {'fallen' if falls else 'lowest'} first"
         return table_lines(_template_columns(heading, names[:row_count], facts, courses), width)
 
     # A single template has the values of all results.
@@ -452,7 +452,7 @@ def recent_quality(group: Mapping[str, Any], scores: Iterable[str]) -> float:
 def _failures_section(facts: Mapping[str, Any], width: int) -> Section:
     """Return the table of the reasons of failures, the most frequent first, with their texts."""
     failures = list(failure_counts(facts["overall"]).items())
-    texts = facts.get("failure_texts", {})
+    texts = facts["failure_texts"]
 
     def draw(row_count: int) -> list[Text]:
         shown = failures[:row_count]

@@ -191,7 +191,7 @@ class Screen(View):
 
     def _collect(self) -> dict[str, Any]:
         """Return the state of the run. Templates have no details: the screen shows none."""
-        return self._source.collect(detailed=0)
+        return self._source.collect(0)
 
     def _draw(self, facts: dict[str, Any] | None, *, is_last: bool = False) -> None:
         """Draw the state of the run and the messages that wait.
