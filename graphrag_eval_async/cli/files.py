@@ -37,13 +37,21 @@ T = TypeVar("T")
 MEMBERS = ("*.jsonl", "*.jsonl.gz", "*.parquet")
 """Patterns of the files that are read in a directory."""
 
+STANDARD_OUTPUT = frozenset({"-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"})
+"""The names of standard output."""
+
 STATE = ".aggregates"
 """Suffix of files that hold all that aggregates know, to merge them."""
 
 
 def input_path(path: str) -> str:
-    """A path for `read_jsonl`: of a readable file or directory, a pattern that matches one, or
-    ``-``.
+    """Return a path that `read_jsonl` can read.
+
+    Args:
+        path: a readable file or directory, a pattern that matches one, or ``-`` for standard input.
+
+    Raises:
+        ValueError: there is nothing to read.
     """
     if path == "-" and sys.stdin is None:
         raise ValueError("standard input is closed")
@@ -73,10 +81,15 @@ def convertible_path(path: str) -> str:
 
 
 def file_path(path: str) -> str:
-    """A path of a readable file, not ``-``."""
+    """Return the path of a file.
+
+    Raises:
+        ValueError: it is no readable file, but for example a directory, or ``-``.
+    """
     if path == "-":
         raise ValueError("'-': this file cannot come from standard input")
-    if message := explain_removed_address(path):
+    message = explain_removed_address(path)
+    if message:
         raise ValueError(message)
     if os.path.isdir(path):
         raise ValueError(f"{path!r} is a directory")
@@ -85,31 +98,44 @@ def file_path(path: str) -> str:
 
 
 def json_path(path: str) -> tuple[str, Any]:
-    """The same, and the JSON in the file."""
+    """Return the path of a file of JSON, and its content.
+
+    Raises:
+        ValueError: it is no readable file, or does not hold JSON.
+    """
     from graphrag_eval_async.records.yaml_file import read_bytes, read_json  # Takes long to import.
 
     return path, read_json(read_bytes(file_path(path)))
 
 
 def _check_readable(path: str) -> None:
-    if not os.access(path, os.R_OK):
-        raise ValueError(
-            f"{path!r} {'is not readable' if os.path.exists(path) else 'does not exist'}"
-        )
+    """Raise a `ValueError` if a file does not exist, or this user may not read it."""
+    if os.access(path, os.R_OK):
+        return
+    problem = "is not readable" if os.path.exists(path) else "does not exist"
+    raise ValueError(f"{path!r} {problem}")
 
 
 def output_path(path: str) -> str:
-    """A path to write lines to; ``-`` for standard output, also if the path is its device.
+    """Return a path to write lines to, with ``-`` for each name of standard output.
 
     A file that is opened a second time would be written at two positions at once.
+
+    Raises:
+        ValueError: the path is an address of a kind that is no longer supported.
     """
-    if message := explain_removed_address(path):
+    message = explain_removed_address(path)
+    if message:
         raise ValueError(message)
-    return "-" if path in {"/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"} else path
+    return "-" if path in STANDARD_OUTPUT else path
 
 
 def lines_path(path: str) -> str:
-    """The same, where no table can be written."""
+    """Return a path to write lines of JSON to, with ``-`` for each name of standard output.
+
+    Raises:
+        ValueError: the path is that of a table.
+    """
     if is_table(path):
         name = Path(path).with_suffix(".jsonl")
         raise ValueError(
@@ -119,38 +145,62 @@ def lines_path(path: str) -> str:
 
 
 def aggregates_path(path: str) -> str:
-    """A path that `write_aggregates` can write."""
-    return _replaceable(path, ".yaml", ".yml", ".json")
+    """Return a path to write a snapshot of aggregates to, as YAML or JSON.
+
+    Raises:
+        ValueError: it has another suffix, or cannot be written.
+    """
+    return _replaceable_path(path, ".yaml", ".yml", ".json")
 
 
 def state_path(path: str) -> str:
-    """A path for aggregates: as `aggregates_path`, or one that ends in `STATE`."""
-    return _replaceable(path, ".yaml", ".yml", ".json", STATE)
+    """Return a path to write aggregates to: as YAML, as JSON, or with `STATE` in a form that can
+    be merged.
+
+    Raises:
+        ValueError: it has another suffix, or cannot be written.
+    """
+    return _replaceable_path(path, ".yaml", ".yml", ".json", STATE)
 
 
 def html_path(path: str) -> str:
-    return _replaceable(path, ".html", ".htm")
+    """Return a path to write a page to; raise a `ValueError` if it is none."""
+    return _replaceable_path(path, ".html", ".htm")
 
 
 def picture_path(path: str) -> str:
-    return _replaceable(path, ".svg", ".png", ".pdf")
+    """Return a path to write a picture to; raise a `ValueError` if it is none."""
+    return _replaceable_path(path, ".svg", ".png", ".pdf")
 
 
-def _replaceable(path: str, *suffixes: str) -> str:
+def _replaceable_path(path: str, *suffixes: str) -> str:
+    """Return a path with one of the suffixes, at which a file can be written or replaced.
+
+    Raises:
+        ValueError: it has another suffix, or cannot be written.
+    """
     if Path(path).suffix not in suffixes:
         raise ValueError(f"{path!r}: expected a name that ends in {', '.join(suffixes)}")
     return check_replaceable(path)
 
 
 def resumable_path(path: str) -> str:
-    """A path of a regular file, existing or not."""
+    """Return the path of a regular file, existing or not.
+
+    Raises:
+        ValueError: it is something else, such as a directory, a pipe, or ``-``.
+    """
     if path == "-" or (os.path.exists(path) and not os.path.isfile(path)):
         raise ValueError(f"{path!r} is not a regular file")
     return path
 
 
 def page_path(path: str) -> str:
-    """A path of a regular file, existing or not, or ``-``."""
+    """Return the path of a regular file, existing or not, or ``-`` for standard output.
+
+    Raises:
+        ValueError: it is something else, such as a directory.
+    """
     path = output_path(path)
     return path if path == "-" else resumable_path(path)
 
@@ -167,64 +217,103 @@ def make_folder_of(path: str) -> None:
 def check_distinct(
     read: Iterable[str | None], written: Iterable[str | None], beside: Iterable[str | None] = ()
 ) -> None:
-    """Raise a `UsageError` if a file would be written twice or is also read, or "-" is read twice.
+    """Check that no file is written twice, or written and read, and that "-" is read at most once.
 
-    Files `beside` others are written, too, but never read in a directory or by a pattern.
+    Args:
+        read: paths that are read; files, directories or patterns. None stands for no path.
+        written: paths of files that are written.
+        beside: paths of other files that are written. No directory or pattern reads them.
+
+    Raises:
+        UsageError: two paths are of the same file.
     """
-    sources, outputs = [*filter(None, read)], [*filter(None, written)]
+    sources = [path for path in read if path]
+    outputs = [path for path in written if path]
     if sources.count("-") > 1:
         raise UsageError("only one of the inputs can come from standard input (-)")
-    taken = {os.path.realpath(path) for path in sources if path != "-"}
-    for path in [*outputs, *filter(None, beside)]:
+
+    used = {os.path.realpath(path) for path in sources if path != "-"}
+    for path in [*outputs, *(path for path in beside if path)]:
         if os.path.exists(path) and not os.path.isfile(path):
-            continue
+            continue  # Several may write to a device such as /dev/null.
         name = "-" if path == "-" else os.path.realpath(path)
-        if name in taken:
+        if name in used:
             raise UsageError(f"{path!r} is given twice; it would be overwritten")
-        taken.add(name)
+        used.add(name)
+
     for source in sources:
-        patterns = [source] if glob.has_magic(source) and not os.path.exists(source) else []
-        if os.path.isdir(source):
-            patterns = [os.path.join(glob.escape(source), name) for name in MEMBERS]
-        for path in outputs:
-            if any(
-                fnmatchcase(os.path.realpath(path), os.path.realpath(pattern))
-                for pattern in patterns
-            ):
-                raise UsageError(f"{path!r} is among the files of {source!r}, which are read")
+        for pattern in _patterns_of(source):
+            for path in outputs:
+                if fnmatchcase(os.path.realpath(path), os.path.realpath(pattern)):
+                    raise UsageError(f"{path!r} is among the files of {source!r}, which are read")
+
+
+def _patterns_of(source: str) -> list[str]:
+    """Return the patterns of the files that are read at a path; none for a path of one file."""
+    if os.path.isdir(source):
+        return [os.path.join(glob.escape(source), name) for name in MEMBERS]
+    if glob.has_magic(source) and not os.path.exists(source):
+        return [source]
+    return []
 
 
 def files_of_results(paths: Iterable[str]) -> list[str]:
-    """The files that paths stand for; a `UsageError` if results would count twice."""
-    files = [file for path in paths for file in expand([path])]
-    names: dict[str, str] = {}
+    """Return the files of results that paths stand for.
+
+    Raises:
+        UsageError: results would count twice, or a file holds none.
+    """
+    files: list[str] = []
+    for path in paths:
+        files += expand([path])
+
+    file_by_name: dict[str, str] = {}
     for file in files:
-        if (name := os.path.realpath(file)) in names:
+        name = os.path.realpath(file)
+        if name in file_by_name:
             raise UsageError(f"{file!r} is given twice; its results would count twice")
-        names[name] = file
+        file_by_name[name] = file
         journal, suffix = os.path.splitext(file)
         if suffix in BESIDE and os.path.isfile(journal):
             raise UsageError(f"{file!r} belongs to the journal {journal!r} and holds no results")
-    for name, file in names.items():
-        for suffix in (pattern[1:] for pattern in MEMBERS if name.endswith(STATE)):
-            if same := names.get(name.removesuffix(STATE) + suffix):
-                raise UsageError(f"{same!r} and {file!r} hold the same results; give one of them")
+
+    for name, file in file_by_name.items():
+        if not name.endswith(STATE):
+            continue
+        # Aggregates usually stand beside the results that they are of.
+        for pattern in MEMBERS:
+            suffix = pattern.removeprefix("*")
+            results = file_by_name.get(name.removesuffix(STATE) + suffix)
+            if results is not None:
+                raise UsageError(
+                    f"{results!r} and {file!r} hold the same results; give one of them"
+                )
     return files
 
 
-def open_output(kind: Callable[[str], T], path: str) -> T:
-    """Open `path` for writing by `kind`; raise a `UsageError` if it cannot be opened."""
+def open_output(open_path: Callable[[str], T], path: str) -> T:
+    """Return what `open_path` opens for writing at a path, with ``-`` for standard output.
+
+    Raises:
+        UsageError: it cannot be opened.
+    """
     if path == "-" and sys.stdout is None:
         raise UsageError("standard output is closed; -o FILE writes to a file")
     try:
-        return kind(path)
+        return open_path(path)
     except OSError as error:
         raise UsageError(f"{path!r} cannot be written: {error.strerror}") from error
 
 
 def open_lines(path: str, interrupts: Interrupts | None = None) -> LineFile:
-    """Open a file for lines of JSON; with `interrupts`, Ctrl-C ends the wait for the reader of a
-    pipe.
+    """Open a file for lines of JSON.
+
+    Args:
+        path: the path; ``-`` for standard output.
+        interrupts: end the wait for the reader of a pipe at Ctrl-C; None to wait on.
+
+    Raises:
+        UsageError: the file cannot be opened.
     """
     wait = None if interrupts is None else interrupts.wait_writable
     return open_output(partial(LineFile, wait=wait, escape=escape_json), path)
