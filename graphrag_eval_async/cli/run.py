@@ -235,7 +235,8 @@ def report_stream(
     notes: Iterable[str] = (),
     **more: Any,
 ) -> Exit:
-    """Report the outcome of a stream, with `notes` at the end; only the error if it has not begun.
+    """Report the outcome of a stream, with `notes` below the tables; only the error if it has not
+    begun.
 
     `more` are arguments of `report`.
     """
@@ -257,7 +258,7 @@ def report_stream(
         ending,
         reference=reference,
         kept=(given.rejects or f"{given.output}.rejects") if given.resume else None,
-        notes=[*about, *notes],
+        notes=[*notes, *about],
         decision=decision,
         **more,
     )

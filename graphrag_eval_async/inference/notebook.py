@@ -31,7 +31,7 @@ def aggregates_html(snapshot: Mapping[str, Any]) -> str:
     metrics = list(means_of(all_results))
     rows = [_row(template, group, metrics) for template, group in snapshot["per_template"].items()]
     rows.append(_row(ALL_RESULTS, all_results, metrics))
-    html = html_table(("template", "samples", "errors", *metrics), rows)
+    html = html_table(("template", "results", "errors", *metrics), rows)
 
     failures = failure_counts(all_results)
     if failures:
@@ -44,9 +44,9 @@ def aggregates_html(snapshot: Mapping[str, Any]) -> str:
 
 
 def _row(name: str, group: Mapping[str, Any], metrics: Iterable[str]) -> list[str | int]:
-    """Return the cells of a row of the table of means: name, samples, errors, and the metrics."""
-    samples, errors = counts_of(group)
-    cells: list[str | int] = [name, samples, errors]
+    """Return the cells of a row of the table of means: name, results, errors, and the metrics."""
+    results, errors = counts_of(group)
+    cells: list[str | int] = [name, results, errors]
     for metric in metrics:
         statistics = group.get(metric, {})
         cells.append(_mean_with_interval(statistics))

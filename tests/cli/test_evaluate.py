@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import csv
 import os
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
+import pytest
 import yaml
 from pyarrow import parquet
 
@@ -15,9 +16,6 @@ from graphrag_eval_async import compute_aggregates, run_evaluation
 from graphrag_eval_async.reports.wording import NOTHING_SCORED
 from tests.cli.support import COLOURS, ODD, REFERENCE, Folder, failed, response, run
 from tests.support.cases import each
-
-if TYPE_CHECKING:
-    import pytest
 
 RESPONSES = [
     response("q1", id="r1", model="m", elapsed_sec=0.1),
@@ -234,3 +232,47 @@ def test_an_unknown_gate_is_found_before_anything_runs(
     known = [word for metric in metrics for word in ("--gate", f"{metric} >= 0")]
     assert run("evaluate", *arguments, "--dry-run", *known) == 0
     capfd.readouterr()
+
+
+@pytest.mark.parametrize(
+    ("output", "expected"),
+    [
+        pytest.param(
+            "results.jsonl",
+            "results are in results.jsonl; to see each question: "
+            "graphrag-eval-async report results.jsonl",
+            id="lines",
+        ),
+        pytest.param("my results.jsonl", "report 'my results.jsonl'", id="a name with a blank"),
+        pytest.param("results.csv", "results are in results.csv", id="a table"),
+        pytest.param("a\x1b[2J.jsonl", r"results are in a\x1b[2J.jsonl; ", id="a hostile name"),
+    ],
+)
+def test_the_end_says_where_the_results_are(
+    folder: Folder,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    output: str,
+    expected: str,
+) -> None:
+    responses = folder.lines(response("q1"))
+    monkeypatch.chdir(folder.path)
+    assert run("evaluate", folder.reference, responses, "-o", output) == 0
+    out, _ = capfd.readouterr()
+    assert expected in out
+    assert ".jsonl" not in expected or "worst" not in out
+
+
+def test_the_end_shows_the_worst_answers(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
+    """Each with its question, its scores and reason, and what was expected."""
+    output = folder.file("results.jsonl")
+    responses = [response("q1"), response("q2", False), failed("q3")]
+    assert run("evaluate", folder.reference, folder.lines(*responses), "-o", output) == 0
+    out, _ = capfd.readouterr()
+    lines = out.splitlines()
+    start = lines.index("2 of the worst answers:")
+    assert lines[start + 1].startswith("- q3")
+    assert lines[start + 2] == "  agent_error"
+    assert lines[start + 3] == "  got an error: no answer"
+    assert any(line.startswith("- q2") for line in lines[start + 3 :])
+    assert any(line.startswith("  steps_score 0; ") for line in lines[start + 3 :])

@@ -59,9 +59,11 @@ def test_results_and_report(
     assert "answer_recall" not in results["q3"]
     out, err = capfd.readouterr()
     assert not err
-    assert out.splitlines()[-5:] == [
-        "failure: 1 no_answer",
-        "worst questions by answer_f1: q0 (0.667), q1 (0.667), q2 (0.667)",
+    lines = out.splitlines()
+    assert any("no_answer" in line for line in lines)
+    assert "worst questions by answer_f1: q0 (0.667), q1 (0.667), q2 (0.667)" in lines
+    assert "3 of the worst answers:" in lines
+    assert lines[-3:] == [
         f"judge {MODEL}: 3 calls, 3 attempts, 0 cached, $0.0009",
         f"tokens: {seen.input_tokens} in, {seen.output_tokens} out, 0 embedded",
         "metrics: 3 ok, 1 skipped, 0 errors",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from collections import Counter
 from contextlib import ExitStack
@@ -33,6 +34,8 @@ from graphrag_eval_async.cli.run_summary import end, list_rejects
 from graphrag_eval_async.config.model import judge_of
 from graphrag_eval_async.errors import GraphragEvalError, UsageError
 from graphrag_eval_async.evaluator import Evaluator
+from graphrag_eval_async.reports.tables import DEFAULT_WIDTH
+from graphrag_eval_async.reports.worst_answers import WorstAnswers
 from graphrag_eval_async.sinks import RejectWriter
 from graphrag_eval_async.sinks.files import draft_beside
 from graphrag_eval_async.sinks.tables import check_table, is_table, write_table
@@ -54,6 +57,9 @@ if TYPE_CHECKING:
     from graphrag_eval_async.stream import EvaluationStream
 
 DEFAULT_SEED = 0
+
+MAX_PATH = 2000
+"""Maximum number of characters of a line with the path of the results."""
 
 OF_ALL_RESPONSES = "until shuffle stages"
 OF_ONE_PROCESS = "resume until stages shuffle report otel dedupe"
@@ -179,6 +185,8 @@ def evaluate_here(
         collected = ReportResults()
     add = [each.add for each in (collected, asked) if each is not None]
     stream, writer = make_stream(given, reference, source, config, **more)
+    worst = WorstAnswers()
+    add.append(worst.add)
     for take in add:
         stream.tell_restored(take)
     results = _shown_in_browser(given, stream)
@@ -209,7 +217,7 @@ def evaluate_here(
         ending,
         reference=counted,
         config=config,
-        notes=told,
+        notes=[*worst.lines(DEFAULT_WIDTH), *told, *_where_results_are(given)],
         page=None if collected is None else partial(_write_page, given, stream, config, collected),
     )
 
@@ -232,6 +240,19 @@ class _Problems:
     def lines(self) -> list[str]:
         told = [one_line(f"trace problems: {counts(self._of_traces)}")] if self._of_traces else []
         return told + [one_line(first, limit=300) for first in self._firsts.values()]
+
+
+def _where_results_are(given: Given) -> list[str]:
+    """Return a line that says where the results are, and what shows them; none on a pipe."""
+    path = getattr(given, "table", given.output)
+    if path == "-":
+        return []
+    if path is None:
+        return ["results were not written; -o FILE writes them"]
+    if is_table(path):
+        return [one_line(f"results are in {path}", limit=MAX_PATH)]
+    command = f"graphrag-eval-async report {shlex.quote(path)}"
+    return [one_line(f"results are in {path}; to see each question: {command}", limit=MAX_PATH)]
 
 
 class Asked:

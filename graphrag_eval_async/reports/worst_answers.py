@@ -1,0 +1,168 @@
+"""Keeps the worst answers of a run, to show them at its end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import inf
+from statistics import fmean
+from textwrap import wrap
+from typing import TYPE_CHECKING, Any
+
+from graphrag_eval_async.catalogue.outcomes import AGENT_ERROR, REASON
+from graphrag_eval_async.reports.examples import Example, example_of
+from graphrag_eval_async.reports.kept import SCORES
+from graphrag_eval_async.reports.wording import FAILURES
+from graphrag_eval_async.steps.failure import NO_FAILURE
+from graphrag_eval_async.text import one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+SHOWN_ANSWERS = 3
+"""How many of the worst answers are shown, and kept of each reason."""
+
+MAX_REASONS = 50
+"""Maximum number of reasons; there are about 25 unless another program scored the results."""
+
+MAX_CHARACTERS = 200
+"""Maximum number of characters of each part of an answer in words."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WorstAnswer:
+    """An answer with a low score, or an error of the agent.
+
+    Attributes:
+        quality: the mean of its scores; below all others for an error.
+        scores: its scores, by name.
+        reason: why it failed, such as "missing_rows"; empty if nobody knows.
+        detail: what is wrong in detail; empty if nobody knows.
+        example: its question, what was expected, and what the agent gave.
+    """
+
+    quality: float
+    scores: Mapping[str, float] = field(default_factory=dict)
+    reason: str
+    detail: str
+    example: Example
+
+    @property
+    def lines(self) -> list[str]:
+        """The question, why the answer is wrong, and what was expected, a line each."""
+        title = _in_one_line(self.example.question_id)
+        if self.example.question:
+            title += f": {_in_one_line(self.example.question)}"
+        return [title, self.why, self.example.in_words]
+
+    @property
+    def why(self) -> str:
+        """The scores, and why they are low."""
+        scores = [f"{name} {score:.3g}" for name, score in self.scores.items()]
+        explanation = _in_one_line(self.detail) or FAILURES.get(self.reason, "")
+        if self.reason == AGENT_ERROR:
+            explanation = ""  # The example quotes the error.
+        reason = ": ".join(part for part in (_in_one_line(self.reason), explanation) if part)
+        return "; ".join(part for part in (", ".join(scores), reason) if part)
+
+
+class WorstAnswers:
+    """The worst answers of a run: of each reason of failure, the first ones with the lowest scores.
+
+    A single reason, such as a server that is down for a while, so does not hide all others.
+    """
+
+    def __init__(self) -> None:
+        self._by_reason: dict[str, list[WorstAnswer]] = {}
+
+    def add(self, result: Mapping[str, Any]) -> None:
+        """Keep a result while it is among the worst; not if its metrics are pending."""
+        if "pending" in result:
+            return
+        reason = _reason_of(result)
+        scores = _scores_of(result)
+        if reason != AGENT_ERROR and not scores:
+            return
+        quality = -inf if reason == AGENT_ERROR else fmean(scores.values())
+        if quality >= 1:
+            return
+        kept = self._by_reason.get(reason, [])
+        is_full = len(kept) == SHOWN_ANSWERS
+        if is_full and quality >= kept[-1].quality:
+            return
+        if reason not in self._by_reason and len(self._by_reason) >= MAX_REASONS:
+            return
+
+        answer = WorstAnswer(
+            quality=quality,
+            scores=scores,
+            reason=reason,
+            detail=_detail_of(result),
+            example=example_of(result),
+        )
+        kept = [*kept, answer]
+        # Sorting is stable: of equal answers, the first ones stay.
+        kept.sort(key=lambda answer: answer.quality)
+        self._by_reason[reason] = kept[:SHOWN_ANSWERS]
+
+    def worst(self) -> list[WorstAnswer]:
+        """Return the worst answers, the worst first, of as many reasons as possible."""
+        first_of_reasons = []
+        others = []
+        for answers in self._by_reason.values():
+            first_of_reasons.append(answers[0])
+            others += answers[1:]
+        first_of_reasons.sort(key=lambda answer: answer.quality)
+        others.sort(key=lambda answer: answer.quality)
+        chosen = [*first_of_reasons, *others][:SHOWN_ANSWERS]
+        return sorted(chosen, key=lambda answer: answer.quality)
+
+    def lines(self, width: int) -> list[str]:
+        """Return the worst answers as lines of at most `width` characters; foreign text is escaped.
+
+        Returns:
+            [] if no answer has a score below 1, or failed.
+        """
+        answers = self.worst()
+        if not answers:
+            return []
+        title = f"{len(answers)} of the worst answers:" if len(answers) > 1 else "worst answer:"
+        lines = [title]
+        for answer in answers:
+            question, *explanations = answer.lines
+            lines += wrap(question, width, initial_indent="- ", subsequent_indent="  ")
+            for explanation in explanations:
+                lines += wrap(explanation, width, initial_indent="  ", subsequent_indent="    ")
+        return lines
+
+
+def _reason_of(result: Mapping[str, Any]) -> str:
+    """Return why a result failed; empty if it did not, or nobody knows."""
+    if result.get("status") == "error":
+        return AGENT_ERROR
+    reason = result.get(REASON)
+    if not isinstance(reason, str) or reason == NO_FAILURE:
+        return ""
+    return reason
+
+
+def _scores_of(result: Mapping[str, Any]) -> dict[str, float]:
+    """Return the scores of a result that rank results; an error of the agent has none."""
+    if result.get("status") == "error":
+        return {}
+    scores = {}
+    for name in SCORES:
+        score = result.get(name)
+        if isinstance(score, int | float):
+            scores[name] = float(score)
+    return scores
+
+
+def _detail_of(result: Mapping[str, Any]) -> str:
+    """Return the first line of what explains a failure; empty if nothing does."""
+    lines = str(result.get("failure_detail") or "").strip().splitlines()
+    return lines[0] if lines else ""
+
+
+def _in_one_line(text: str) -> str:
+    """Return the beginning of foreign text in one line, without control characters."""
+    return one_line(text, limit=MAX_CHARACTERS)
