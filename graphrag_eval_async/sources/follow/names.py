@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import glob
 import os
-import re
 from contextlib import suppress
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -13,6 +12,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphrag_eval_async.errors import UsageError
+from graphrag_eval_async.patterns import lazy_pattern
 from graphrag_eval_async.sources.paths import MEMBERS, as_paths, fits
 from graphrag_eval_async.sources.remote import is_address, without_secrets
 
@@ -44,8 +44,8 @@ stamp.
 _NUMBER = r"\d[\dTZ_.:-]*"
 _DATE = r"\d{4}-?\d\d-?\d\d[\dTZ_.:-]*"
 _TAG = rf"(?:\.(?:{_NUMBER}|old|bak|prev|rotated)|-{_DATE})"
-_TAG_AT_THE_END = re.compile(rf"(.+?){_TAG}")
-_TAG_BEFORE_THE_SUFFIX = re.compile(rf"(.+?){_TAG}(\.[A-Za-z]\w*)")
+_TAG_AT_THE_END = lazy_pattern(rf"(.+?){_TAG}")
+_TAG_BEFORE_THE_SUFFIX = lazy_pattern(rf"(.+?){_TAG}(\.[A-Za-z]\w*)")
 
 
 def as_logs(path: Any) -> list[str]:

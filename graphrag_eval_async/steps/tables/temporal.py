@@ -9,6 +9,8 @@ import re
 from dataclasses import dataclass, field
 from fractions import Fraction
 
+from graphrag_eval_async.patterns import lazy_pattern
+
 SECONDS_PER_DAY = 24 * 60 * 60
 
 MONTHS_PER_YEAR = 12
@@ -37,10 +39,10 @@ _ZONE_AFTER_TIME = r"(Z| ?UTC|[+-]\d\d(?::?\d\d)?)?"
 _DATE = r"([+-]?\d{4,})-(\d\d)-(\d\d)"
 _TIME = r"(\d\d):(\d\d):(\d\d(?:\.\d+)?)"
 _PATTERNS = {
-    DATE_TIME: re.compile(f"{_DATE}[T ]{_TIME}{_ZONE_AFTER_TIME}", re.ASCII),
-    DATE: re.compile(f"{_DATE}{_ZONE}", re.ASCII),
-    TIME: re.compile(f"{_TIME}{_ZONE_AFTER_TIME}", re.ASCII),
-    DURATION: re.compile(
+    DATE_TIME: lazy_pattern(f"{_DATE}[T ]{_TIME}{_ZONE_AFTER_TIME}", re.ASCII),
+    DATE: lazy_pattern(f"{_DATE}{_ZONE}", re.ASCII),
+    TIME: lazy_pattern(f"{_TIME}{_ZONE_AFTER_TIME}", re.ASCII),
+    DURATION: lazy_pattern(
         r"(-)?P(?:(\d+)Y)?(?:(\d+)M)?(?:(\d+)D)?"
         r"(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?",
         re.ASCII,
