@@ -52,11 +52,15 @@ SHORT_NAMES = {
 }
 """What people and tools write in place of a media type, separated by spaces."""
 
-_TYPE_BY_SHORT_NAME = {
-    short_name: media_type
-    for media_type, short_names in SHORT_NAMES.items()
-    for short_name in short_names.split()
+_TYPE_BY_NAME = {
+    **{media_type: media_type for media_type in MEDIA_TYPES},
+    **{
+        short_name: media_type
+        for media_type, short_names in SHORT_NAMES.items()
+        for short_name in short_names.split()
+    },
 }
+"""The media type for each of its names, the full one and the short ones."""
 
 
 def plain_type(media_type: Any) -> Any:
@@ -67,9 +71,10 @@ def plain_type(media_type: Any) -> Any:
     """
     if not isinstance(media_type, str):
         return media_type
-    plain = media_type.partition(";")[0].strip().lower()
-    # Most outputs have the full name. A short name may have underscores, or the dot of a suffix.
-    if plain in MEDIA_TYPES:
-        return plain
-    short_name = plain.removeprefix(".").replace("_", "-").replace(" ", "-")
-    return _TYPE_BY_SHORT_NAME.get(short_name, plain)
+    name = media_type.partition(";")[0].strip().lower()
+    known_type = _TYPE_BY_NAME.get(name)
+    if known_type is not None:
+        return known_type
+    # A short name may have underscores or spaces, or the dot of a suffix.
+    short_name = name.removeprefix(".").replace("_", "-").replace(" ", "-")
+    return _TYPE_BY_NAME.get(short_name, name)
