@@ -93,10 +93,13 @@ def _no_difference(snapshot: Mapping[str, Any], primary_metrics: Iterable[str]) 
 
 
 def _undecided(rows: Mapping[str, Mapping[str, Any]], *, name: Callable[[str], str]) -> str:
-    """Return a sentence about the changes of primary metrics, none of which is decided."""
-    changes = [
-        f"{name(metric)} {change_of(row)}" for metric, row in rows.items() if not _is_equal(row)
-    ]
+    """Return a sentence about the changes of primary metrics, none of which is decided.
+
+    Metrics whose mean is the same are named only if no mean changed.
+    """
+    differing = {metric: row for metric, row in rows.items() if not _is_equal(row)}
+    moved = {metric: row for metric, row in differing.items() if row["difference"] != 0}
+    changes = [f"{name(metric)} {change_of(row)}" for metric, row in (moved or differing).items()]
     if not changes:
         return "Undecided: changes may be due to chance."
     return f"Undecided, may be due to chance: {_list_changes(changes)}."

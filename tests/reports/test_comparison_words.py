@@ -79,6 +79,14 @@ def test_the_headline_says_what_moved_and_how_far(candidate: Results, expected: 
     assert headline(compare(BASELINE, candidate)) == expected
 
 
+def test_an_undecided_metric_with_the_same_mean_is_not_named() -> None:
+    before = [result | {"answer_f1": float(i % 2)} for i, result in enumerate(BASELINE)]
+    after = [result | {"answer_f1": float(i % 2)} for i, result in enumerate(ONE_FELL)]
+    after[0]["answer_f1"], after[1]["answer_f1"] = 1.0, 0.0
+    told = headline(compare(before, after))
+    assert told.startswith("Undecided, may be due to chance: steps_score 0.7 -> 0.6833, -0.017. ")
+
+
 def test_a_constant_metric_takes_no_share_of_the_error_budget() -> None:
     """16 questions are worse and 5 better; `error_rate` and `answer_f1` never change."""
     scores = [1.0] * 70 + [0.0] * 30
