@@ -418,12 +418,10 @@ def non_inferiority(
 ) -> dict[str, Any]:
     """Return whether a metric is shown to be worse by less than a margin.
 
-    The whole interval of the mean change must be better than the margin; it is Hall's, see
-    `change_interval`. If the metric is `bounded`, from 0 to 1, the interval is over the changes and
-    `UNSEEN_CHANGES`, which stand for questions that were not asked and may lose everything. So even
-    if losses are rare and large, a candidate that is worse by the margin passes at most
-    (1 - level) / 2 of comparisons. If several metrics must all pass, the same holds for all
-    together: Berger (1982), "Multiparameter hypothesis testing and acceptance sampling".
+    The whole interval of the mean change must be better than the margin. So a candidate that is
+    worse by the margin passes at most (1 - level) / 2 of comparisons. If several metrics must all
+    pass, the same holds for all together: Berger (1982), "Multiparameter hypothesis testing and
+    acceptance sampling".
 
     Args:
         drop: how the metric changed.
@@ -431,8 +429,7 @@ def non_inferiority(
         margin: above 0.
         level: of the interval, which is not shared with other metrics.
         bounded: whether values of the metric are from 0 to 1.
-        row: the metric's row in `overall`. Its interval decides if it is at the same level, and
-            over the same changes.
+        row: the metric's row in `overall`, if it has one.
 
     Returns:
         a row with `verdict`, `margin`, `level`, number of `pairs`, means and `interval`. It has an
@@ -441,27 +438,16 @@ def non_inferiority(
     """
     result: dict[str, Any] = {"margin": margin, "level": level, "pairs": len(drop.changes)}
     result |= {"verdict": UNDECIDED, **(drop.means or {})}
-    sign = -1.0 if drop.lower_is_better else 1.0
-    changes = [*drop.changes]
-    if bounded:
-        changes += [sign * change for change in UNSEEN_CHANGES]
-    ends = None
-    if drop.changes:
-        ends = change_interval(changes, level, bounded=False)
-    if ends is None:
+    interval = _interval_of_margin(drop, level, bounded=bounded)
+    if interval is None:
         result["reason"] = "too few questions have it on both sides, or all changes agree"
         return result
 
-    interval: Mapping[str, Any] = {
-        "level": level,
-        "low": ends[0],
-        "high": ends[1],
-        "kind": "one_look",
-    }
     interval_of_row = None if row is None else row.get("interval")
     if bounded:
         result["interval_note"] = ADDS_UNSEEN
     elif interval_of_row is not None and interval_of_row["level"] == level:
+        # Both are over the same changes, so there is one interval of the change.
         interval = interval_of_row
     elif interval_of_row is not None:
         result["interval_note"] = NOT_SHARED
@@ -471,7 +457,28 @@ def non_inferiority(
     if lacking:
         result["reason"] = lacking
         return result
-    worst_change = min(sign * interval["low"], sign * interval["high"])
+    worst_change = interval["low"]
+    if drop.lower_is_better:
+        worst_change = -interval["high"]
     if worst_change > -margin:
         result["verdict"] = NON_INFERIOR
     return result
+
+
+def _interval_of_margin(drop: Drop, level: float, *, bounded: bool) -> Mapping[str, Any] | None:
+    """Return the interval of a change that must be better than a margin; None if it has none.
+
+    It is Hall's, see `change_interval`. If values of the metric are `bounded`, from 0 to 1, it is
+    over the changes and `UNSEEN_CHANGES`, so that it holds even if losses are rare and large.
+    """
+    if not drop.changes:
+        return None
+    changes = [*drop.changes]
+    if bounded:
+        sign = -1.0 if drop.lower_is_better else 1.0
+        changes += [sign * change for change in UNSEEN_CHANGES]
+    ends = change_interval(changes, level, bounded=False)
+    if ends is None:
+        return None
+    low, high = ends
+    return {"level": level, "low": low, "high": high, "kind": "one_look"}
