@@ -18,6 +18,7 @@ from graphrag_eval_async.inference.calibration import Pair, corrected_mean, esti
 from graphrag_eval_async.inference.labels import Score
 from graphrag_eval_async.inference.one_look import change_interval, one_look
 from graphrag_eval_async.inference.pairs import Drop, SideCounts
+from graphrag_eval_async.inference.systems import RunningSystems
 from graphrag_eval_async.inference.verdicts import non_inferiority
 from tests.inference.test_comparison import compared, result
 from tests.support.cases import each
@@ -73,6 +74,30 @@ def test_a_worse_candidate_is_seldom_called_non_inferior() -> None:
                 found = non_inferiority(drop, "steps_score", margin, 0.95, bounded=True)
                 called[name] += found["verdict"] == "non_inferior"
         assert max(called.values()) / 600 <= 0.035
+
+
+def test_verdicts_on_systems_are_seldom_wrong_together() -> None:
+    """All systems are equal, so each verdict is wrong; of all of a comparison, few are."""
+    random = np.random.default_rng(9)
+    wrong = 0
+    for _ in range(200):
+        systems = RunningSystems(["a", "b", "c", "d"])
+        for name in "abcd":
+            right = random.random(30) < 0.6
+            quality = random.random(30)
+            for i in range(30):
+                systems.add(
+                    name,
+                    result(f"q{i}", steps_score=float(right[i]), answer_f1=float(quality[i])),
+                )
+        rows = [
+            stats["change"]
+            for facts in systems.snapshot()["systems"].values()
+            for stats in facts["metrics"].values()
+            if "change" in stats
+        ]
+        wrong += any(row["verdict"] in {"better", "worse"} for row in rows)
+    assert wrong / 200 <= 0.08
 
 
 def run_of(scores: Floats, **more: Any) -> Results:
