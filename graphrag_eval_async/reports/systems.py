@@ -111,30 +111,47 @@ def _notes(snapshot: Mapping[str, Any]) -> list[str]:
 
 
 def _verdicts(snapshot: Mapping[str, Any]) -> list[str]:
-    """Return sentences about the systems that are better or worse than the first, by metric."""
+    """Return sentences about the systems that are better or worse than the first, by metric.
+
+    If there are none, return a sentence that says so.
+    """
     first = snapshot["first"]
     sentences = []
     verdicts = set()
-    scores = set()
+    has_score = False
     for metric in _metrics_in_order(snapshot):
-        decided = []
-        for name in snapshot["ranking"][metric]:
-            change = snapshot["systems"][name]["metrics"][metric].get("change")
-            if change is None:
-                continue
-            verdicts.add(change["verdict"])
-            scores.add(metric)
-            if is_decided(change):
-                decided.append(f"{name} is {change['verdict']} ({change_of(change)})")
+        changes = _changes_of_metric(snapshot, metric)
+        verdicts |= {change["verdict"] for change in changes.values()}
+        if changes and metric != ERROR_RATE:
+            has_score = True
+        decided = [
+            f"{name} is {change['verdict']} ({change_of(change)})"
+            for name, change in changes.items()
+            if is_decided(change)
+        ]
         if decided:
             sentences.append(f"Compared with {first} in {metric}: {', '.join(decided)}.")
-    if scores <= {ERROR_RATE}:
+
+    if not has_score:
         sentences.append(f"No score to compare: {NO_SCORE}.")
     if sentences:
         return sentences
     if verdicts == {NO_CHANGE}:
         return [f"No difference: all systems have the same values as {first}."]
     return [f"Undecided: differences from {first} may be due to chance."]
+
+
+def _changes_of_metric(snapshot: Mapping[str, Any], metric: str) -> dict[str, Mapping[str, Any]]:
+    """Return the changes of a metric from the first system, by name of the other, the best first.
+
+    A system without the metric is left out.
+    """
+    changes = {}
+    for name in snapshot["ranking"][metric]:
+        change = snapshot["systems"][name]["metrics"][metric].get("change")
+        if change is not None:
+            changes[name] = change
+    return changes
 
 
 def _doubts(snapshot: Mapping[str, Any]) -> Iterator[str]:

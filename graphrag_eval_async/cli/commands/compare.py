@@ -82,27 +82,29 @@ def _compare_systems(given: Given, interrupts: Interrupts) -> Exit:
 def system_names(paths: Sequence[str]) -> list[str]:
     """Return a short and different name for each path of results.
 
-    It is the name of the file without its suffix; or, if several files have the same name, the
-    path without what all paths begin and end with; or, of equal paths, the path and its place.
+    A system is named after its file, without the suffix. If several files have the same name, it is
+    named after the parts in which their paths differ, such as "x" for runs/x/results.jsonl beside
+    runs/y/results.jsonl. Equal paths are numbered.
     """
-    names = [os.path.basename(path.rstrip("/")) for path in paths]
-    stems = [SUFFIX.sub("", name) for name in names]
-    if all(stems) and len(set(stems)) == len(stems):
-        return stems
+    file_names = [os.path.basename(path.rstrip("/")) for path in paths]
+    names = [SUFFIX.sub("", file_name) for file_name in file_names]
+    if all(names) and len(set(names)) == len(names):
+        return names
     if len(set(paths)) < len(paths):
         return [f"{place}: {path}" for place, path in enumerate(paths, start=1)]
 
-    parts = [path.split("/") for path in paths]
-    while all(len(parts_of_path) > 1 for parts_of_path in parts) and _count(parts, -1) == 1:
-        parts = [parts_of_path[:-1] for parts_of_path in parts]
-    while all(len(parts_of_path) > 1 for parts_of_path in parts) and _count(parts, 0) == 1:
-        parts = [parts_of_path[1:] for parts_of_path in parts]
-    return ["/".join(parts_of_path) for parts_of_path in parts]
+    split_paths = [path.split("/") for path in paths]
+    while _share_part(split_paths, -1):
+        split_paths = [parts[:-1] for parts in split_paths]
+    while _share_part(split_paths, 0):
+        split_paths = [parts[1:] for parts in split_paths]
+    return ["/".join(parts) for parts in split_paths]
 
 
-def _count(parts: Sequence[Sequence[str]], index: int) -> int:
-    """Return how many different parts paths have at an index."""
-    return len({parts_of_path[index] for parts_of_path in parts})
+def _share_part(split_paths: Sequence[Sequence[str]], index: int) -> bool:
+    """Return whether all paths have the same part at `index`, and other parts, too."""
+    has_other_parts = all(len(parts) > 1 for parts in split_paths)
+    return has_other_parts and len({parts[index] for parts in split_paths}) == 1
 
 
 def _compare_runs(given: Given, interrupts: Interrupts) -> Exit:
