@@ -17,14 +17,19 @@ import orjson
 from graphrag_eval_async.errors import AggregationError
 from graphrag_eval_async.monitor.facts import COURSES, Facts, complete
 from graphrag_eval_async.records.results import observe
-from graphrag_eval_async.reports.kept import KEPT, entry_of
-from graphrag_eval_async.reports.overview import LISTED, overview, result_metrics
+from graphrag_eval_async.reports.kept import KEPT, KEPT_OF_REASON, entry_of
+from graphrag_eval_async.reports.overview import (
+    PageSource,
+    page_view,
+    result_metrics,
+    template_table,
+)
 from graphrag_eval_async.reports.rendering import render
-from graphrag_eval_async.reports.wording import VALIDITY
+from graphrag_eval_async.reports.wording import reason_in_words
 from graphrag_eval_async.reports.worst import OF_TEMPLATE, explained, questions_in_slices
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from graphrag_eval_async.monitor.counting import Counting
     from graphrag_eval_async.reports.kept import Entry
@@ -32,12 +37,17 @@ if TYPE_CHECKING:
 
 UPDATE_SECONDS = 0.5  # Least time between two updates of a page.
 
+LEAST_SECONDS = 0.05
+"""Least time between two updates of a page when the run ends, with many browsers open."""
+
 RENDER_SHARE = 0.1
 """The share of the time that rendering may take: with thousands of templates, pages update less
 often.
 """
 
 RESULT_METRICS = 4  # How many metrics lists of results show.
+
+NO_RESULTS = "None yet."
 
 MAX_LINE_BYTES = 1 << 25
 
@@ -50,82 +60,153 @@ class Page:
     def __init__(self, render: Callable[[], Awaitable[str]]) -> None:
         self._render = render
         self._lock = asyncio.Lock()
-        self._rendered = (-inf, "", b"")
+        self._rendered_at = -inf
+        self._html = ""
+        self._line = b""
         self.pause = UPDATE_SECONDS
 
     async def content(self) -> tuple[str, bytes]:
-        """The content as it was at most `pause` seconds ago, and the same as one line of JSON."""
+        """Return the HTML as it was at most `pause` seconds ago, and the same as a line of JSON."""
         async with self._lock:
-            if (start := monotonic()) - self._rendered[0] >= self.pause:
-                html = await self._render()
+            start = monotonic()
+            if start - self._rendered_at >= self.pause:
+                self._html = await self._render()
                 # A lone surrogate becomes an escape, which JSON allows.
-                line = json.dumps(html, ensure_ascii=False).encode("utf-8", "backslashreplace")
-                self._rendered = monotonic(), html, line
-                self.pause = max(UPDATE_SECONDS, (monotonic() - start) / RENDER_SHARE)
-            return self._rendered[1:]
+                text = json.dumps(self._html, ensure_ascii=False)
+                self._line = text.encode("utf-8", "backslashreplace")
+                self._rendered_at = monotonic()
+                seconds = self._rendered_at - start
+                self.pause = max(UPDATE_SECONDS, seconds / RENDER_SHARE)
+            return self._html, self._line
+
+    def expire(self) -> None:
+        """Render again at the next `content`, unless that was done a moment ago."""
+        if monotonic() - self._rendered_at > LEAST_SECONDS:
+            self._rendered_at = -inf
 
 
 class Board:
-    """What the pages of a run show; `output` is the file that has all results, `base` begins
-    addresses.
+    """What the pages of a run show.
+
+    Attributes:
+        title: title of the first page.
+        output: the file that has all results; None if there is none.
+        base: what addresses of pages begin with: empty, or a slash and the secret token.
+        kept: the results that have a page.
+        pages: the pages with a fixed address, by name; that of the first page is empty.
     """
 
     def __init__(
         self, facts: Facts, counting: Counting, title: str, output: str | None = None
     ) -> None:
-        self.title, self.output, self.base = title, output, ""
-        self.kept = kept = counting.kept
-        worst = partial(
-            self._results, "Errors first, then the lowest scores", partial(kept.worst, below=1)
-        )
-        latest = partial(self._results, "The latest first", lambda: kept.latest)
-        self.pages = {"": Page(self._overview), "worst": Page(worst), "latest": Page(latest)}
-        # Those that somebody looks at.
-        self._templates: WeakValueDictionary[str, Page] = WeakValueDictionary()
-        self._alerts = counting.alerts
+        self.title = title
+        self.output = output
+        self.base = ""
+        self.kept = counting.kept
+        self.pages = {
+            "": Page(self._overview),
+            "templates": Page(self._templates),
+            "worst": Page(self._worst),
+            "latest": Page(self._latest),
+        }
+        # Pages of one template or reason, as long as somebody looks at them.
+        self._pages_of_templates: WeakValueDictionary[str, Page] = WeakValueDictionary()
+        self._pages_of_reasons: WeakValueDictionary[str, Page] = WeakValueDictionary()
+        self._counting = counting
         self._facts = facts
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether the run has ended, so that pages no longer change."""
+        return self._facts.stream._has_ended
+
     def of_template(self, name: str) -> Page:
-        """The page of the questions of a template."""
-        return self._templates.setdefault(name, Page(partial(self._questions, name)))
+        """Return the page of the questions of a template."""
+        return self._pages_of_templates.setdefault(name, Page(partial(self._questions, name)))
+
+    def of_reason(self, reason: str) -> Page:
+        """Return the page of the results that failed for a reason."""
+        return self._pages_of_reasons.setdefault(reason, Page(partial(self._failed, reason)))
+
+    async def _overview(self) -> str:
+        """Render the first page."""
+        if not self._facts.stream.is_restored:
+            return render("_restoring.html", count=self.kept.count)
+        await self._facts.prepare()
+        facts = self._facts.collect()
+        reasons = self.kept.reasons
+        worst = await questions_in_slices(self._facts.stream.aggregates)
+        # Results go on arriving while a thread renders: it gets copies of all that changes.
+        source = PageSource(
+            latest=[entry.row for entry in self.kept.latest],
+            worst=explained(reasons, worst),
+            not_run=reasons.not_run,
+            reason_summaries=self.kept.failures.summaries(),
+            recent_failures=[*self.kept.failures.recent],
+            courses=facts[COURSES],
+            timeline=self._counting.timeline.timeline(),
+            alert_states=self._counting.alerts.states(),
+            alert_log=[*self._counting.alerts.log],
+        )
+
+        def render_page() -> str:
+            complete(facts)
+            return render("_overview.html", page=page_view(facts, source), base=self.base)
+
+        return await asyncio.to_thread(render_page)
+
+    async def _templates(self) -> str:
+        """Render the page of all templates."""
+        if not self._facts.stream.is_restored:
+            return render("_restoring.html", count=self.kept.count)
+        await self._facts.prepare()
+        facts = self._facts.collect()
+        courses = facts[COURSES]
+
+        def render_page() -> str:
+            complete(facts)
+            table = template_table(facts, courses)
+            return render("_templates.html", table=table, base=self.base)
+
+        return await asyncio.to_thread(render_page)
 
     async def _questions(self, template: str) -> str:
+        """Render the page of the questions of a template."""
         questions = explained(
             self.kept.reasons, await questions_in_slices(self._facts.stream.aggregates, template)
         )
         note = f"The worst first, at most {OF_TEMPLATE}; an error counts as 0."
-        empty = f"No question of template {template} has a score or an error yet."
-        return await asyncio.to_thread(
-            list_of, note if questions else empty, (), questions, self.base
+        if not questions:
+            note = f"No question of template {template} has a score or an error yet."
+        return await asyncio.to_thread(list_of, note, (), questions, self.base)
+
+    async def _failed(self, reason: str) -> str:
+        """Render the page of the results that failed for a reason."""
+        entries = self.kept.of_reason(reason)
+        note = (
+            f"{reason_in_words(reason)}. The latest first. Kept are the latest {KEPT_OF_REASON} of "
+            f"each reason, and those among the latest {KEPT} and the worst {KEPT} results."
         )
+        if not entries:
+            note = f"No result failed for the reason {reason} so far."
+        return await self._list_results(note, entries)
 
-    async def _results(self, order: str, of: Callable[[], Iterable[Entry]]) -> str:
-        rows = [each.row for each in of()]
-        note = f"{order}; at most {KEPT} results." if rows else "None yet."
+    async def _worst(self) -> str:
+        """Render the page of the worst results."""
+        entries = self.kept.worst(below=1)
+        note = f"Errors first, then the lowest scores; at most {KEPT} results."
+        return await self._list_results(note if entries else NO_RESULTS, entries)
+
+    async def _latest(self) -> str:
+        """Render the page of the latest results."""
+        entries = [*self.kept.latest]
+        note = f"The latest first; at most {KEPT} results."
+        return await self._list_results(note if entries else NO_RESULTS, entries)
+
+    async def _list_results(self, note: str, entries: Sequence[Entry]) -> str:
+        """Render a page with a table of results."""
+        rows = [entry.row for entry in entries]
         return await asyncio.to_thread(list_of, note, rows, (), self.base)
-
-    async def _overview(self) -> str:
-        if not self._facts.stream.is_restored:
-            return render("_restoring.html", count=self.kept.count)
-        await self._facts.prepare()
-        facts, reasons = self._facts.collect(), self.kept.reasons
-        worst = explained(reasons, await questions_in_slices(self._facts.stream.aggregates))
-        latest, courses = [each.row for each in self.kept.latest], facts[COURSES]
-        names = {
-            "base": self.base,
-            "results": latest[:LISTED],
-            "results_title": "Latest results",
-            "result_metrics": result_metrics(latest, RESULT_METRICS),
-            "alert_log": [*self._alerts.log],
-            "alert_states": self._alerts.states(),
-            "validity": VALIDITY["anytime"],
-        }
-
-        def rendered() -> str:
-            complete(facts)
-            return render("_overview.html", **overview(facts, worst, reasons, courses), **names)
-
-        return await asyncio.to_thread(rendered)
 
 
 def list_of(

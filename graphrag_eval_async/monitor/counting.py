@@ -12,6 +12,7 @@ from graphrag_eval_async.monitor.watched import Alerts
 from graphrag_eval_async.records.results import observe
 from graphrag_eval_async.reports.history import History
 from graphrag_eval_async.reports.kept import KEPT, Kept
+from graphrag_eval_async.reports.timeline import TimelineRecorder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -32,7 +33,8 @@ class Counting:
     Attributes:
         count: number of results of this run.
         kept: the latest and the worst results.
-        history: how the scores moved.
+        history: how the scores moved with the number of results.
+        timeline: how the scores moved over time.
         alerts: the alerts on them.
         last_result_time: when the latest result of this run came, in seconds since 1970; None
             before the first one.
@@ -51,6 +53,7 @@ class Counting:
         self.kept = Kept()
         self.alerts = Alerts(alerts, window)
         self.history = History(window)
+        self.timeline = TimelineRecorder(window)
         self.last_result_time: float | None = None
 
     def add(self, result: Mapping[str, Any] | Evaluation) -> None:
@@ -117,4 +120,5 @@ class Counting:
             return None
         self.kept.add(seen)
         self.history.add(seen, restored=restored)
+        self.timeline.add(seen, restored=restored)
         return seen

@@ -39,6 +39,9 @@ CLOSING_SECONDS = 0.5
 
 MAX_CLIENTS = 200
 
+TITLES = {"templates": "Templates", "worst": "Worst results", "latest": "Latest results"}
+"""Titles of the pages that have a name in their address."""
+
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -103,6 +106,7 @@ class DashboardServer:
             Route("/results/{number}", self._result),
             Route("/question", self._question),
             Route("/template", self._template),
+            Route("/failures", self._failures),
             Route("/{name:str}", self._named),
         ]
         app = Starlette(routes=[Mount(self._base, routes=routes)] if self._base else routes)
@@ -126,7 +130,8 @@ class DashboardServer:
         from markupsafe import Markup
         from starlette.responses import HTMLResponse
 
-        names = {"title": title, "base": self._base, "events": events}
+        has_ended = self._board.has_ended
+        names = {"title": title, "base": self._base, "events": events, "has_ended": has_ended}
         html = render("page.html", content=Markup(content), **names)  # noqa: S704  (rendered by templates)
         return HTMLResponse(html.encode("utf-8", "backslashreplace"), status)
 
@@ -151,15 +156,20 @@ class DashboardServer:
         if not name:
             return await self._live(self._board.pages[""], self._board.title)
         if name in self._board.pages:
-            return await self._live(
-                self._board.pages[name], f"{name.capitalize()} results", page=name
-            )
+            title = TITLES[name]
+            return await self._live(self._board.pages[name], title, page=name)
         return self._absent("There is no such page.")
 
     async def _template(self, request: Request) -> Response:
         template = request.query_params.get("id", "")
         page = self._board.of_template(template)
         return await self._live(page, f"Questions of {template}", template=template)
+
+    async def _failures(self, request: Request) -> Response:
+        """Return the page of the results that failed for a reason."""
+        reason = request.query_params.get("reason", "")
+        page = self._board.of_reason(reason)
+        return await self._live(page, f"Failures: {reason}", reason=reason)
 
     async def _events(self, request: Request) -> Any:
         from starlette.responses import PlainTextResponse, StreamingResponse
@@ -168,6 +178,8 @@ class DashboardServer:
         page = self._board.pages.get(asked.get("page", ""))
         if "template" in asked:
             page = self._board.of_template(asked["template"])
+        elif "reason" in asked:
+            page = self._board.of_reason(asked["reason"])
         if page is None:
             return self._absent("There is no such page.")
         if self._clients >= MAX_CLIENTS:
@@ -184,18 +196,33 @@ class DashboardServer:
         return counted
 
     async def _snapshots(self, page: Page) -> AsyncIterator[bytes]:
-        """Whole snapshots, each the newest: one that a slow client did not fetch in time is left
-        out.
+        """Yield events for a browser: whole snapshots of a page, and whether the run has ended.
+
+        A snapshot that a slow client did not fetch in time is left out; the next one has it all.
         """
-        sent, last = b"", monotonic()
-        while not self._closing.is_set():
+        sent = b""
+        sent_at = monotonic()
+        told_end = False
+        while True:
+            is_closing = self._closing.is_set()
+            if is_closing:
+                # What came since the last snapshot would otherwise never be seen.
+                page.expire()
+            if self._board.has_ended and not told_end:
+                told_end = True
+                yield b"event: ended\ndata: Ended\n\n"
             _, line = await page.content()
             if line != sent:
-                sent, last = line, monotonic()
+                sent = line
+                sent_at = monotonic()
                 yield b"data: %b\n\n" % line
-            elif monotonic() - last > PING_SECONDS:
-                last = monotonic()
+            elif monotonic() - sent_at > PING_SECONDS:
+                sent_at = monotonic()
                 yield b": nothing new\n\n"
+            if is_closing:
+                if not told_end:
+                    yield b"event: ended\ndata: Stopped\n\n"
+                return
             with suppress(TimeoutError):
                 async with asyncio.timeout(page.pause):
                     await self._closing.wait()

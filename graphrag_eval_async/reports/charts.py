@@ -1,142 +1,281 @@
-"""Lines of values, as paths of SVG that templates draw."""
+"""Charts of scores as paths of SVG, which templates draw."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from math import ceil, floor, log10
-from typing import TYPE_CHECKING, Any, NamedTuple
-
-from graphrag_eval_async.catalogue.metrics import BOUNDED_METRICS, ERROR_RATE, is_score
-from graphrag_eval_async.inference.confidence import confidence_sequence
-from graphrag_eval_async.records.snapshots import interval_of_mean
+from itertools import pairwise
+from statistics import median
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
-    from graphrag_eval_async.reports.history import Course
+    from graphrag_eval_async.reports.timeline import Timeline
 
-SPARK_WIDTH, SPARK_HEIGHT = 96, 20
-CHART_WIDTH, CHART_HEIGHT = 320, 90
-LEAST_SPAN, LEAST_RANGE = 0.2, 0.1
-"""The least height of a sparkline, so that noise of a few hundredths looks flat; and that of a
-chart.
-"""
-WIDEST, MOST_TIMES = 0.5, 2
-"""The widest interval that a chart shades, and how many times as wide as the latest it may be."""
+SPARK_WIDTH = 96
+SPARK_HEIGHT = 20
+
+CHART_WIDTH = 400
+CHART_HEIGHT = 140
+"""Size of a chart in the units of its paths, which are about CSS pixels."""
+
+LEFT = 30
+RIGHT = 392
+TOP = 16
+BOTTOM = 116
+"""Edges of the area in which lines are drawn; labels stand outside."""
+
+MAX_TICKS = 5
+"""Maximum number of labels on an axis of time."""
+
+TICK_SECONDS = (
+    *(1, 2, 5, 10, 15, 30),
+    *(60 * minutes for minutes in (1, 2, 5, 10, 15, 30)),
+    *(3600 * hours for hours in (1, 2, 3, 6, 12)),
+    *(86400 * days for days in (1, 2, 7, 14, 28, 56, 112, 364)),
+)
+"""Distances between labels on an axis of time that a person finds round."""
+
+GAP_SPACINGS = 8
+"""A time without results is a gap if it is so many times as long as the usual one: chosen so that
+results which arrive at random are rarely interrupted."""
+
+GAP_SHARE = 1 / 20
+"""Least share of the axis that a gap takes. A shorter one could not be seen."""
 
 
-class Chart(NamedTuple):
-    """The paths of the mean so far, of its interval and of recent means; `first` and `last` are
-    points.
+@dataclass(frozen=True, slots=True)
+class Label:
+    """A text at a place of an axis."""
+
+    place: float
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """A time without results, from one place on the axis of time to another."""
+
+    left: float
+    right: float
+    text: str
+
+    @property
+    def width(self) -> float:
+        """The width in units of the chart."""
+        return self.right - self.left
+
+
+@dataclass(frozen=True, slots=True)
+class TimeChart:
+    """A chart of a score from 0 to 1 over time.
+
+    Attributes:
+        recent: path of the mean of recent results.
+        so_far: path of the mean of all results so far.
+        last: place of the latest recent mean.
+        gaps: times without results, in which both paths are interrupted.
+        ticks: labels of the axis of time.
+        change: the label at which the score changed; None if it did not, or nobody knows when.
+        text: what the chart shows, for people who do not see it.
     """
 
-    first: tuple[int, float]
-    last: tuple[int, float]
-    band: str
-    means: str
-    recents: str
-    low: float
-    high: float
-    ticks: Sequence[str]
+    recent: str
+    so_far: str
+    last: tuple[float, float]
+    gaps: Sequence[Gap]
+    ticks: Sequence[Label]
+    change: Label | None
+    text: str
 
 
 def sparkline(values: Sequence[float | None]) -> str:
-    """The path of recent values, the latest on the right; empty if there are fewer than two."""
-    known = [value for value in values if value is not None]
-    if len(known) < 2:
-        return ""
-    span = max(max(known) - min(known), LEAST_SPAN * max(1.0, abs(max(known))))
-    low = (min(known) + max(known) - span) / 2
-    places = [i / (len(values) - 1) * SPARK_WIDTH for i in range(len(values))]
-    return _line(places, values, low, low + span, SPARK_HEIGHT)
+    """Return the path of values from 0 to 1, the latest on the right.
 
-
-def charts_of(course: Course, overall: Mapping[str, Any], level: float) -> dict[str, Chart]:
-    """A chart of each score of all results with two known means; `overall` is their state."""
-    if len(course.points) < 3:
-        return {}
-    metrics = overall["metrics"]
-    names = [ERROR_RATE, *filter(is_score, metrics)]
-    charts = {
-        name: _chart(
-            name,
-            course,
-            level,
-            banded=name in metrics and interval_of_mean(metrics[name], "confidence"),
-        )
-        for name in names
-    }
-    return {name: chart for name, chart in charts.items() if chart is not None}
-
-
-def _chart(name: str, course: Course, level: float, *, banded: object) -> Chart | None:
-    points, means = course.points[1:], course.means(name)
-    recents = course.recents(name, course.recent)
-    known = [
-        (point.results, mean) for point, mean in zip(points, means, strict=True) if mean is not None
-    ]
-    if len(known) < 2:
-        return None
-    places = [point.results / course.results * CHART_WIDTH for point in points]
-    ends = [
-        (place, *confidence_sequence(point.weights[name], level=level))
-        for place, point in zip(places, points, strict=True)
-        if banded and name in point.weights
-    ]
-    # Wider intervals, such as those of the first results, would leave no room for the lines.
-    widest = min(WIDEST, MOST_TIMES * (ends[-1][2] - ends[-1][1])) if ends else 0.0
-    ends = [each for each in ends if each[2] - each[1] <= widest]
-    shown = [*means, *recents, *(end for each in ends for end in each[1:])]
-    axis = (*_range(shown, bounded=name == ERROR_RATE or name in BOUNDED_METRICS), CHART_HEIGHT)
-    band = ""
-    if len(ends) > 1:
-        above = _line([place for place, _, _ in ends], [high for _, _, high in ends], *axis)
-        below = _line(
-            [place for place, _, _ in ends[::-1]], [low for _, low, _ in ends[::-1]], *axis
-        )
-        band = f"{above}L{below[1:]}Z"
-    lines = _line(places, means, *axis), _line(places, recents, *axis)
-    return Chart(known[0], known[-1], band, *lines, axis[0], axis[1], _ticks(course))
-
-
-def _ticks(course: Course) -> list[str]:
-    """The number of results at the first point, in the middle and at the end, with their times."""
-    points = course.points[1:]
-    days = {
-        datetime.fromtimestamp(point.time, UTC).date() for point in points if point.time is not None
-    }
-    form = "%H:%M" if len(days) < 2 else "%d %b %H:%M"
-    return [
-        (
-            f"{results}: "
-            f"{'restored' if when is None else f'{datetime.fromtimestamp(when, UTC):{form}}'}"
-        )
-        for results, _, when, _ in (
-            points[i] for i in sorted({0, len(points) // 2, len(points) - 1})
-        )
-    ]
-
-
-def _range(values: Sequence[float | None], *, bounded: bool) -> tuple[float, float]:
-    """Round ends of an axis for values, at least one of which is known; from 0 to 1 at most if
-    `bounded`.
+    All sparklines have the same axis, so that they can be compared. The path is empty if there are
+    fewer than two values.
     """
-    known = [value for value in values if value is not None]
-    low, high = min(known), max(known)
-    middle, span = (low + high) / 2, max(high - low, LEAST_RANGE)
-    step = 10.0 ** floor(log10(span)) / 2
-    low, high = floor((middle - span / 2) / step) * step, ceil((middle + span / 2) / step) * step
-    return (max(0.0, low), min(1.0, high)) if bounded else (low, high)
+    if sum(value is not None for value in values) < 2:
+        return ""
+    last_place = len(values) - 1
+    points = []
+    for place, value in enumerate(values):
+        x = place / last_place * SPARK_WIDTH
+        points.append((x, None if value is None else _height(value, 1, SPARK_HEIGHT - 1)))
+    return _path(points)
 
 
-def _line(
-    places: Sequence[float], values: Sequence[float | None], low: float, high: float, height: int
+def time_chart(
+    timeline: Timeline,
+    score: str,
+    *,
+    recent: float | None,
+    until: float | None = None,
+    changed_at: float | None = None,
+) -> TimeChart | None:
+    """Return the chart of a score, or of the error rate.
+
+    Args:
+        timeline: how the scores of the run moved.
+        score: its name.
+        recent: the recent mean that is shown beside the chart, where the line ends.
+        until: where the axis of time ends, in seconds since 1970, if later than the latest result.
+        changed_at: when the score changed; None if it did not.
+
+    Returns:
+        None if the score has had no two different means in this run: a level line says nothing.
+    """
+    spans = timeline.spans
+    recent_means = timeline.recent_means(score)
+    means_so_far = timeline.means_so_far(score)
+    if recent is not None and recent_means:
+        recent_means[-1] = recent
+    different = {round(mean, 3) for mean in (*recent_means, *means_so_far) if mean is not None}
+    if len(different) < 2 or len(spans) < 2:
+        return None
+
+    axis = TimeAxis(spans[0].start, max(spans[-1].end, until or 0.0))
+    silences = _silences(timeline, axis)
+    # The mean of a span is that at its end.
+    places = [axis.place(span.end) for span in spans]
+    ends_of_silences = {silence.end for silence in silences}
+    after_gap = [span.start in ends_of_silences for span in spans]
+    gaps = [_gap(axis, silence) for silence in silences]
+
+    change = None
+    if changed_at is not None and axis.start <= changed_at <= axis.end:
+        change = Label(axis.place(changed_at), axis.time_text(changed_at))
+    return TimeChart(
+        recent=_interrupted_path(places, recent_means, after_gap),
+        so_far=_interrupted_path(places, means_so_far, after_gap),
+        last=_last_point(places, recent_means),
+        gaps=gaps,
+        ticks=axis.ticks(),
+        change=change,
+        text=_chart_in_words(score, recent_means, axis, gaps),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class TimeAxis:
+    """The axis of time of a chart, from `start` to `end` in seconds since 1970."""
+
+    start: float
+    end: float
+
+    def place(self, moment: float) -> float:
+        """Return the place of a moment, in units of the chart."""
+        length = max(self.end - self.start, 1e-9)
+        return LEFT + (moment - self.start) / length * (RIGHT - LEFT)
+
+    def ticks(self) -> list[Label]:
+        """Return labels at round times, at most `MAX_TICKS`."""
+        length = self.end - self.start
+        step = next(
+            (seconds for seconds in TICK_SECONDS if length / seconds <= MAX_TICKS - 1),
+            TICK_SECONDS[-1],
+        )
+        moment = -(-self.start // step) * step
+        labels: list[Label] = []
+        while moment <= self.end and len(labels) < MAX_TICKS:
+            labels.append(Label(self.place(moment), self._tick_text(moment, step)))
+            moment += step
+        return labels
+
+    def time_text(self, moment: float) -> str:
+        """Return the time of a moment in UTC; with the date if the axis spans several days."""
+        when = datetime.fromtimestamp(moment, UTC)
+        if self.end - self.start < 120:
+            return f"{when:%H:%M:%S}"
+        first_day = datetime.fromtimestamp(self.start, UTC).date()
+        last_day = datetime.fromtimestamp(self.end, UTC).date()
+        return f"{when:%H:%M}" if first_day == last_day else f"{when:%d %b %H:%M}"
+
+    def _tick_text(self, moment: float, step: float) -> str:
+        """Return the label of a tick; `step` is the distance of ticks in seconds."""
+        when = datetime.fromtimestamp(moment, UTC)
+        if step < 60:
+            return f"{when:%H:%M:%S}"
+        is_midnight = moment % 86400 == 0
+        return f"{when:%d %b}" if is_midnight else f"{when:%H:%M}"
+
+
+@dataclass(frozen=True, slots=True)
+class Silence:
+    """A time without results, from `start` to `end` in seconds since 1970."""
+
+    start: float
+    end: float
+
+
+def _silences(timeline: Timeline, axis: TimeAxis) -> list[Silence]:
+    """Return the times without results that are long enough to be shown as gaps."""
+    silences = [Silence(before.end, after.start) for before, after in pairwise(timeline.spans)]
+    usual = median(silence.end - silence.start for silence in silences)
+    least = max(GAP_SPACINGS * usual, GAP_SHARE * (axis.end - axis.start))
+    silences.append(Silence(timeline.spans[-1].end, axis.end))
+    return [silence for silence in silences if silence.end - silence.start >= least]
+
+
+def _gap(axis: TimeAxis, silence: Silence) -> Gap:
+    """Return the gap that shows a time without results."""
+    text = f"no results from {axis.time_text(silence.start)} to {axis.time_text(silence.end)}"
+    return Gap(axis.place(silence.start), axis.place(silence.end), text)
+
+
+def _interrupted_path(
+    places: Sequence[float], means: Sequence[float | None], after_gap: Sequence[bool]
 ) -> str:
-    """The path through values on an axis from `low` to `high`; gaps interrupt it."""
-    path, is_down = [], False
-    for x, value in zip(places, values, strict=True):
-        if value is not None:
-            share = min(1.0, max(0.0, (value - low) / (high - low)))
-            path.append(f"{'L' if is_down else 'M'}{x:.0f} {1 + (1 - share) * (height - 2):.0f}")
-        is_down = value is not None
-    return "".join(path)
+    """Return the path of means from 0 to 1, which begins anew after each gap."""
+    points: list[tuple[float, float | None]] = []
+    for place, mean, is_after_gap in zip(places, means, after_gap, strict=True):
+        if is_after_gap:
+            points.append((place, None))
+        points.append((place, None if mean is None else _height(mean, TOP, BOTTOM)))
+    return _path(points)
+
+
+def _last_point(places: Sequence[float], means: Sequence[float | None]) -> tuple[float, float]:
+    """Return the place of the latest mean, of which there is at least one."""
+    points = [(place, mean) for place, mean in zip(places, means, strict=True) if mean is not None]
+    place, mean = points[-1]
+    return place, _height(mean, TOP, BOTTOM)
+
+
+def _height(value: float, top: float, bottom: float) -> float:
+    """Return where a value stands on an axis from 0 at the `bottom` to 1 at the `top`."""
+    share = min(1.0, max(0.0, value))
+    return bottom - share * (bottom - top)
+
+
+def _path(points: Iterable[tuple[float, float | None]]) -> str:
+    """Return a path through points; one without a height interrupts it."""
+    commands = []
+    is_drawing = False
+    for x, y in points:
+        if y is None:
+            is_drawing = False
+        elif is_drawing:
+            commands.append(f"L{x:.4g} {y:.4g}")
+        else:
+            # Without a line, which may have no length, a point by itself would not be drawn.
+            commands.append(f"M{x:.4g} {y:.4g}h0")
+            is_drawing = True
+    return "".join(commands)
+
+
+def _chart_in_words(
+    score: str, means: Sequence[float | None], axis: TimeAxis, gaps: Sequence[Gap]
+) -> str:
+    """Return what a chart shows, for people who do not see it."""
+    present = [mean for mean in means if mean is not None]
+    begin = axis.time_text(axis.start)
+    end = axis.time_text(axis.end)
+    text = (
+        f"{score}, recent mean from {begin} to {end} UTC: {present[0]:.2f} at first, "
+        f"lowest {min(present):.2f}, highest {max(present):.2f}, now {present[-1]:.2f}"
+    )
+    if gaps:
+        text += f"; {'; '.join(gap.text for gap in gaps)}"
+    return text

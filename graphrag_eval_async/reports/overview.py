@@ -1,235 +1,777 @@
-"""What the first page of a dashboard or report shows, made of the state of a run."""
+"""Turns the facts of a run into what its live page shows."""
 
 from __future__ import annotations
 
-from math import fsum
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass, replace
+from datetime import datetime
+from math import fsum, inf
+from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.catalogue.conditions import RIGHT_CONDITIONS
-from graphrag_eval_async.catalogue.metrics import COST, is_score, metric_position
+from graphrag_eval_async.catalogue.metrics import (
+    COST,
+    ERROR_RATE,
+    RESOURCES,
+    is_score,
+    metric_position,
+)
+from graphrag_eval_async.catalogue.outcomes import RESPONSE_ERROR
 from graphrag_eval_async.config.model import judge_of
 from graphrag_eval_async.records.snapshots import interval_of_mean, mean_of_questions
-from graphrag_eval_async.reports.charts import charts_of, sparkline
-from graphrag_eval_async.reports.comparison_words import detectable, greatest_losses, headline
+from graphrag_eval_async.reports.charts import sparkline, time_chart
+from graphrag_eval_async.reports.counts import counts_from_facts
+from graphrag_eval_async.reports.failures import explain
 from graphrag_eval_async.reports.kept import SCORES
-from graphrag_eval_async.reports.windows import duration_name
+from graphrag_eval_async.reports.progress import Phase, duration_in_words
 from graphrag_eval_async.reports.wording import (
+    FAILURES,
     RESOURCE_HEADINGS,
     not_run_in_words,
-    reason_in_words,
-    repeats_rows,
     right_in_words,
+    value_of,
     variances,
 )
 from graphrag_eval_async.steps.failure import failure_counts
-from graphrag_eval_async.text import counts, dollars, plural
+from graphrag_eval_async.text import counted, counts, dollars, number, percent
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from graphrag_eval_async.catalogue.conditions import Condition
     from graphrag_eval_async.config import Config
     from graphrag_eval_async.judge import JudgeUsage
+    from graphrag_eval_async.reports.charts import TimeChart
+    from graphrag_eval_async.reports.failures import Failure, ReasonSummary
     from graphrag_eval_async.reports.history import Course, Courses
-    from graphrag_eval_async.reports.kept import Reasons
+    from graphrag_eval_async.reports.timeline import Timeline
     from graphrag_eval_async.reports.worst import WorstQuestion
 
-SHOWN_SCORES = 6  # that have a column in the table of templates
-LISTED, LOSSES = 10, 20  # of the latest results, and of the questions that got worse
+MAX_CARDS = 6
+"""Maximum number of scores that have a card and a column in the table of templates."""
+
+MAX_TEMPLATES = 50
+"""Maximum number of templates on the first page. All of them are on the page of templates."""
+
+MAX_RESULTS = 10
+"""Maximum number of the latest results on the first page."""
+
+MAX_LISTED_METRICS = 4
+"""Maximum number of metrics that a list of results shows."""
+
+LEAST_CHANGE = 0.0005
+"""Least change that is shown: a smaller one is 0 in three digits."""
+
+MOST_SAMPLES = (10, 20, 50)
+"""The numbers of samples above 5 for which pass@k is shown, besides the greatest one."""
 
 
-class Score(NamedTuple):
-    """A metric of a group of results: its mean over questions, and that of the window.
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PageSource:
+    """What the first page of a run is made of, besides its facts.
 
-    `low` and `high` are the interval of the mean or, with repeats, that of the mean of `first`
-    samples. `trend` is the path of a sparkline.
+    Attributes:
+        latest: the rows of the latest results, the latest first.
+        worst: the questions with the lowest means.
+        not_run: the first question whose queries could not be run, and why; empty if there is none.
+        reason_summaries: what the results of each reason have in common, by reason.
+        recent_failures: the latest failures.
+        courses: how the scores moved with the number of results.
+        timeline: how the scores of all results moved over time.
+        alert_states: whether each alert is active, by its text.
+        alert_log: the latest changes of alerts, the latest first.
+    """
+
+    latest: Sequence[Mapping[str, Any]]
+    worst: Sequence[WorstQuestion]
+    not_run: str
+    reason_summaries: Mapping[str, ReasonSummary]
+    recent_failures: Sequence[Failure]
+    courses: Courses
+    timeline: Timeline
+    alert_states: Mapping[str, bool]
+    alert_log: Sequence[Mapping[str, Any]]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StateLine:
+    """The state of a run in one line, and why results fail.
+
+    Attributes:
+        kind: a `StateKind`, which gives the line its colour and sign.
+        text: the line.
+        cause: the most frequent failure lately; empty if nothing failed.
+        share_of_cause: how many of the failures it is.
+        reason: the reason of this failure, whose list the page links to.
+    """
+
+    kind: str
+    text: str
+    cause: str = ""
+    share_of_cause: str = ""
+    reason: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ProgressLine:
+    """How far a run is.
+
+    Attributes:
+        phase: the name of a `Phase`.
+        text: the progress in one line.
+        done: number of questions with a response.
+        total: number of questions; None if there is no reference set, or nothing to wait for.
+    """
+
+    phase: str
+    text: str
+    done: int
+    total: int | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ActiveAlert:
+    """An alert that has started and not ended."""
+
+    text: str
+    since: str
+    value: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Card:
+    """A score of all results.
+
+    Attributes:
+        name: the score; several scores with equal values share a card.
+        value: its recent mean; empty if it has none.
+        value_note: which results the recent mean is of.
+        rest: the mean of all results and its interval; only the interval if all are recent.
+        coverage: how many results have no value, besides errors of the agent.
+        problem: why the score has no value at all.
+        is_worse: whether the score clearly fell.
+        chart: how it moved; None if there is nothing to see.
     """
 
     name: str
-    mean: float | None
-    low: float | None = None
-    high: float | None = None
-    recent: float | None = None
+    value: str = ""
+    value_note: str = ""
+    rest: str = ""
+    coverage: str = ""
+    problem: str = ""
+    is_worse: bool = False
+    chart: TimeChart | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MetricRow:
+    """A metric without a card: its recent mean, that of all results, and the 95th percentile."""
+
+    name: str
+    recent: str
+    mean: str
+    p95: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Cell:
+    """A metric of a template.
+
+    Attributes:
+        value: the recent mean or, without one, the mean of all results.
+        text: the value.
+        change: how the value changed, or which results it is of.
+        kind: "worse" or "better" if it clearly changed, otherwise empty.
+        trend: path of a sparkline of recent means; empty if there is nothing to see.
+    """
+
+    value: float | None
+    text: str = ""
+    change: str = ""
+    kind: str = ""
     trend: str = ""
-    first: float | None = None
 
 
-class Row(NamedTuple):
-    """The results of a template, or all of them."""
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GroupRow:
+    """The results of a template or a tag."""
 
     name: str
-    samples: int
+    results: int
     errors: int
-    error_rate: float | None
-    recent_error_rate: float | None
-    scores: list[Score]
+    cells: Sequence[Cell]
 
 
-def overview(
-    facts: Mapping[str, Any],
-    worst: Sequence[WorstQuestion],
-    reasons: Reasons,
-    courses: Courses | None = None,
-) -> dict[str, Any]:
-    """The names that `_overview.html` takes, besides those that differ between dashboard and
-    report.
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GroupTable:
+    """The table of templates or tags.
+
+    Attributes:
+        headings: the names of the metrics.
+        rows: the rows that are shown.
+        hidden: number of rows that are not shown.
+        note: what the numbers are.
     """
-    overall, window = facts["overall"], facts["window"]
-    comparison = facts.get("comparison")  # Of a report with a baseline.
-    metrics = sorted(filter(is_score, overall["metrics"]), key=metric_position)
-    shown = [
-        *metrics[:SHOWN_SCORES],
-        *(name for name in RESOURCE_HEADINGS if name in overall["metrics"]),
-    ]
-    moved = {} if courses is None else courses.templates
-    rows = [_row(name, group, shown, moved.get(name)) for name, group in facts["templates"].items()]
-    every = _row("all results", overall, [*shown, *metrics[SHOWN_SCORES:]])
+
+    headings: Sequence[str]
+    rows: Sequence[GroupRow]
+    hidden: int = 0
+    note: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ReasonRow:
+    """A reason why results failed.
+
+    Attributes:
+        reason: the reason, such as "step_error".
+        results: number of results with it.
+        text: what most of these results say, or else what the reason means.
+        note: the meaning and the template of most of the results.
+    """
+
+    reason: str
+    results: int
+    text: str
+    note: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RepeatsRow:
+    """The share of questions that are right in one (`pass_at`) or all (`pass_all`) of k samples."""
+
+    samples: int
+    pass_at: str
+    pass_all: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Repeats:
+    """How well questions with several samples are answered.
+
+    Attributes:
+        rows: the shares by number of samples; empty if they say nothing.
+        questions: number of questions with two samples or more.
+        right: which samples count as right.
+        variances: how much each score varies, in words.
+    """
+
+    rows: Sequence[RepeatsRow]
+    questions: int
+    right: str
+    variances: Mapping[str, str]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PageView:
+    """All that the first page of a run shows, in the order of the page."""
+
+    state: StateLine
+    alerts: Sequence[ActiveAlert]
+    progress: ProgressLine
+    cards: Sequence[Card]
+    notes: Sequence[tuple[str, str]]
+    templates: GroupTable
+    reasons: Sequence[ReasonRow]
+    results: Sequence[Mapping[str, Any]]
+    result_metrics: Sequence[str]
+    worst: Sequence[WorstQuestion]
+    tags: GroupTable
+    tags_note: str
+    metrics: Sequence[MetricRow]
+    repeats: Repeats | None
+    missing_values: Sequence[tuple[str, str, int]]
+    run: Sequence[tuple[str, str]]
+    judge: Sequence[tuple[str, str]]
+    agreement: Sequence[tuple[str, str]]
+    quiet_alerts: Sequence[str]
+    alert_log: Sequence[Mapping[str, Any]]
+    level: str
+
+
+def page_view(facts: Mapping[str, Any], source: PageSource) -> PageView:
+    """Return what the first page of a run shows.
+
+    Args:
+        facts: the state of the run, as `complete` leaves it.
+        source: what else the page is made of.
+    """
+    overall = facts["overall"]
     restored = bool((facts.get("journal") or {}).get("restored"))
-    return {
-        "facts": facts,
-        "window": f"last {window.get('last') or duration_name(window['seconds'])}"
-        if window
-        else "",
-        "starts_empty": bool(window) and "seconds" in window and restored,
-        "headings": [RESOURCE_HEADINGS.get(name, name) for name in shown],
-        "more_scores": metrics[SHOWN_SCORES:],
-        "every": every,
-        "rows": rows,
-        "tag_rows": [_row(name, group, shown) for name, group in facts.get("tags", {}).items()],
-        "scores": [score for score in every.scores if is_score(score.name)],
-        "failures": [(reason_in_words(each), n) for each, n in failure_counts(overall).items()],
-        "worst": worst,
-        "valueless": _without_value(overall),
-        "lacking": [
-            (metric, reason, count)
-            for metric, covered in overall["coverage"].items()
-            if is_score(metric) or metric.endswith(COST)
-            for reason, count in covered["failed"].items()
-        ],
-        "summary": [*_summary(facts, every, worst, courses, reasons)],
-        "charts": {} if courses is None else charts_of(courses.overall, overall, facts["level"]),
-        "changes": [] if comparison is None else _changes(comparison),
-        "warnings": [] if comparison is None else comparison["warnings"],
-        "losses": [] if comparison is None else greatest_losses(comparison, LOSSES),
-        "run": run_facts(facts),
-        "judge": judge_facts(facts["judge"], restored=restored),
-        "repeats": _repeats(overall, facts.get("right", RIGHT_CONDITIONS)),
-        "agreement": agreement_facts(facts.get("agreement")),
-    }
-
-
-def _repeats(overall: Mapping[str, Any], right: Iterable[Condition]) -> list[tuple[str, str]]:
-    told = [
-        (
-            plural(int(k), "sample"),
-            f"pass@{k} {one}, pass^{k} {every}, {plural(int(of), 'question')}",
-        )
-        for k, one, every, of in repeats_rows(overall)
-    ]
-    told += [("right", right_in_words(right))] if told else []
-    return [*told, *variances(overall["metrics"]).items()]
-
-
-def result_metrics(results: Iterable[Mapping[str, Any]], most: int) -> list[str]:
-    """The scores that a list of results shows, at most so many."""
-    known = {metric for result in results for metric in result["metrics"] if is_score(metric)}
-    return sorted(known, key=metric_position)[:most]
-
-
-def _row(
-    name: str, group: Mapping[str, Any], metrics: Iterable[str], course: Course | None = None
-) -> Row:
-    rate, samples, errors = group["error_rate"], group["samples"]["total"], group["errors"]["total"]
-    scores = [_score(metric, group["metrics"].get(metric), course) for metric in metrics]
-    return Row(name, samples, errors, mean_of_questions(rate), rate["window"], scores)
-
-
-def _score(name: str, value: Mapping[str, Any] | None, course: Course | None) -> Score:
-    if value is None:
-        return Score(name, None)
-    ends = value.get("confidence") or {}
-    # A quarter of the results at each point, since few values vary by chance alone.
-    trend = "" if course is None else sparkline(course.recents(name, course.results // 4))
-    mean, first = (
-        mean_of_questions(value),
-        None if interval_of_mean(value, "confidence") else ends.get("mean"),
+    return PageView(
+        state=_state_line(facts, source.recent_failures),
+        alerts=[_active_alert(alert) for alert in facts["alerts"]],
+        progress=_progress_line(facts["progress"]),
+        cards=_cards(facts, source.timeline),
+        notes=[*_notes(facts, source.not_run)],
+        templates=template_table(facts, source.courses, most=MAX_TEMPLATES),
+        reasons=_reason_rows(overall, source.reason_summaries),
+        results=source.latest[:MAX_RESULTS],
+        result_metrics=result_metrics(source.latest, MAX_LISTED_METRICS),
+        worst=source.worst,
+        tags=_tag_table(facts),
+        tags_note=facts.get("tags_note") or "",
+        metrics=_metric_rows(facts),
+        repeats=_repeats(overall),
+        missing_values=_missing_values(overall),
+        run=_run_entries(facts),
+        judge=judge_facts(facts["judge"], restored=restored),
+        agreement=agreement_facts(facts.get("agreement")),
+        quiet_alerts=[text for text, is_active in source.alert_states.items() if not is_active],
+        alert_log=source.alert_log,
+        level=percent(facts["level"]),
     )
-    return Score(name, mean, ends.get("low"), ends.get("high"), value["window"], trend, first)
 
 
-def _summary(
-    facts: Mapping[str, Any],
-    every: Row,
-    worst: Sequence[WorstQuestion],
-    courses: Courses | None,
-    reasons: Reasons,
-) -> Iterable[tuple[str, str, Any]]:
-    """What a person asks first: the question, the answer, and the template or question that it
-    names.
+def _state_line(facts: Mapping[str, Any], recent_failures: Sequence[Failure]) -> StateLine:
+    """Return the state in one line, with the most frequent failure since the first loss.
+
+    If nothing got worse, it is the most frequent failure of the recent results.
     """
-    names = _main_scores(facts, every)
-    comparison = facts.get("comparison")
-    if comparison is not None:
-        yield (
-            "Compared with the baseline",
-            headline(comparison) + detectable(comparison["overall"]),
-            None,
-        )
-    if nothing := facts.get("unscored"):
-        yield "Score", nothing, None
-    elif not names:
-        yield "Score", f"no result{' has a score' if every.samples else ''} yet", None
-    if courses is not None and every.samples:
-        state = facts.get("state")
-        if state is not None:
-            yield "Getting worse?", state["text"], None
-    yield from _not_scored(facts, every, reasons)
-    if facts.get("misnamed"):
-        yield "Names of steps", facts["misnamed"], None
-    if lowest := _lowest(facts["templates"], names):
-        yield "Lowest template", lowest[1], lowest[0]
-    if failures := failure_counts(facts["overall"]):
-        most = max(failures.values())
-        first = [reason_in_words(reason) for reason, count in failures.items() if count == most]
-        each = " each" if len(first) > 1 else ""
-        yield (
-            "Most frequent failure",
-            f"{'; '.join(first)}: {most} of {every.samples} results{each}",
-            None,
-        )
-    if worst:
-        yield "Worst question", worst[0].told, worst[0]
+    state = facts["state"]
+    losses = [change for change in state["changes"] if change["is_loss"]]
+    if losses:
+        first_number = losses[0]["since_result"]
+        template = losses[0]["template"]
+        when = "since then"
+        if template is not None:
+            when = f"of {template} since then"
+    else:
+        samples = facts["overall"]["samples"]
+        first_number = samples["total"] - samples["window"]
+        template = None
+        when = f"in the {window_in_words(facts['window'])}"
+        if _covers_all(facts):
+            when = "so far"
+
+    explanation = explain(
+        [
+            failure
+            for failure in recent_failures
+            if failure.number > first_number and template in (None, failure.template)
+        ]
+    )
+    if explanation is None:
+        return StateLine(kind=state["kind"], text=state["text"])
+    cause = explanation.reason
+    if explanation.text:
+        cause += f": {explanation.text}"
+    share = f"{explanation.results:,} of {counted(explanation.failures, 'failure')} {when}"
+    return StateLine(
+        kind=state["kind"],
+        text=state["text"],
+        cause=cause,
+        share_of_cause=share,
+        reason=explanation.reason,
+    )
 
 
-def _not_scored(
-    facts: Mapping[str, Any], every: Row, reasons: Reasons
-) -> Iterable[tuple[str, str, None]]:
-    if every.errors:
-        answer = (
-            f"{every.errors} of {every.samples} responses are errors "
-            f"({every.errors / every.samples:.1%})"
-        )
-        yield "Errors", answer + (f", the latest: {reasons.error}" if reasons.error else ""), None
-    if unscored := not_run_in_words(facts["overall"]["coverage"].get("steps_score", {})):
-        example = f"; the first: {reasons.not_run}" if reasons.not_run else ""
-        yield "Steps without a score", f"{unscored}{example}", None
+def _active_alert(alert: Mapping[str, Any]) -> ActiveAlert:
+    return ActiveAlert(text=alert["alert"], since=alert["time"], value=value_of(alert))
+
+
+def _progress_line(progress: Mapping[str, Any]) -> ProgressLine:
+    """Return how far the run is; with a total only while there are questions to wait for."""
+    text: str = progress["text"]
+    total = progress["total"]
+    if total == progress["done"] or progress["phase"] == Phase.ENDED:
+        total = None
+    return ProgressLine(
+        phase=progress["phase"],
+        text=text[:1].upper() + text[1:],
+        done=progress["done"],
+        total=total,
+    )
+
+
+def _scores(overall: Mapping[str, Any]) -> list[str]:
+    """Return the scores of all results, the most important first."""
+    return sorted(filter(is_score, overall["metrics"]), key=metric_position)
+
+
+def _covers_all(facts: Mapping[str, Any]) -> bool:
+    """Return whether all results are recent, so that one mean says all."""
+    samples = facts["overall"]["samples"]
+    return not facts["window"] or samples["window"] == samples["total"]
+
+
+def window_in_words(window: Mapping[str, Any]) -> str:
+    """Return which results are recent, such as "last 200 results" or "last 5 min"."""
+    if "last" in window:
+        return f"last {counted(window['last'], 'result')}"
+    return f"last {duration_in_words(window['seconds'])}"
+
+
+def _cards(facts: Mapping[str, Any], timeline: Timeline) -> list[Card]:
+    """Return the cards of the first scores, of scores without a value, and of errors."""
+    overall = facts["overall"]
+    cards = _merge_equal_cards(
+        [_score_card(name, facts, timeline) for name in _scores(overall)[:MAX_CARDS]]
+    )
+    for name, problem in _scores_without_value(overall):
+        cards.append(Card(name=name, problem=problem))
+    if overall["samples"]["total"]:
+        cards.append(_error_card(facts, timeline))
+    return cards
+
+
+def _merge_equal_cards(cards: Sequence[Card]) -> list[Card]:
+    """Return cards in the same order, with one for all scores that have always been equal."""
+    merged: dict[tuple[object, ...], Card] = {}
+    for card in cards:
+        path = None if card.chart is None else card.chart.recent
+        key = (card.value, card.rest, card.coverage, card.is_worse, path)
+        earlier = merged.get(key)
+        if earlier is None:
+            merged[key] = card
+        else:
+            merged[key] = replace(earlier, name=f"{earlier.name} and {card.name}")
+    return [*merged.values()]
+
+
+def _score_card(name: str, facts: Mapping[str, Any], timeline: Timeline) -> Card:
+    """Return the card of a score: its recent mean, and that of all results."""
+    overall = facts["overall"]
+    stats = overall["metrics"][name]
+    mean = mean_of_questions(stats)
+    interval = _interval_in_words(stats, facts["level"])
+    missing = _missing_values_of(overall["coverage"][name])
+    coverage = ""
+    if missing:
+        coverage = f"{counted(sum(missing.values()), 'result')} without a value"
+
+    over = counts_from_facts(facts).over(name)
+    if _covers_all(facts):
+        recent = mean
+        value = score_text(mean)
+        value_note = f"all {counted(overall['samples']['total'], 'result')} so far"
+        rest = [over, interval]
+    else:
+        recent = stats["window"]
+        value = "no value" if recent is None else score_text(recent)
+        value_note = window_in_words(facts["window"])
+        rest = [f"{score_text(mean)} so far {over}", interval]
+    return Card(
+        name=name,
+        value=value,
+        value_note=value_note,
+        rest=", ".join(filter(None, rest)),
+        coverage=coverage,
+        is_worse=_is_worse(name, facts),
+        chart=_chart(name, facts, timeline, recent),
+    )
+
+
+def _error_card(facts: Mapping[str, Any], timeline: Timeline) -> Card:
+    """Return the card of the error rate: the mean over questions, and the number of results."""
+    overall = facts["overall"]
+    rate = overall["error_rate"]
+    mean = mean_of_questions(rate) or 0.0
+    samples = overall["samples"]
+    errors = overall["errors"]
+    count = f"{errors['total']:,} of {counted(samples['total'], 'result')}"
+    if _covers_all(facts):
+        recent = mean
+        value = share_text(mean)
+        value_note = f"{count} so far"
+        rest = ""
+    else:
+        recent = rate["window"]
+        value = "no results" if recent is None else share_text(recent)
+        value_note = window_in_words(facts["window"])
+        rest = f"{share_text(mean)} so far: {count}"
+    return Card(
+        name=ERROR_RATE,
+        value=value,
+        value_note=value_note,
+        rest=rest,
+        is_worse=_is_worse(ERROR_RATE, facts),
+        chart=_chart(ERROR_RATE, facts, timeline, recent),
+    )
+
+
+def score_text(value: float) -> str:
+    """Return a mean in three digits after the point, or in the digits of a large number."""
+    return f"{value:.3f}" if abs(value) < 100 else number(value)
+
+
+def amount_text(value: float) -> str:
+    """Return an amount, such as a number of tokens or seconds, in three digits or more."""
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
+def share_text(value: float) -> str:
+    """Return a share in percent."""
+    return f"{value:.1%}"
+
+
+def _interval_in_words(stats: Mapping[str, Any], level: float) -> str:
+    """Return the interval of the mean over questions; "" if there is none."""
+    interval = interval_of_mean(stats, "confidence")
+    if interval is None:
+        return ""
+    low = interval["low"]
+    high = interval["high"]
+    digits = 2 if high - low >= 0.05 else 3
+    return f"{percent(level)} interval {low:.{digits}f} to {high:.{digits}f}"
+
+
+def _is_worse(name: str, facts: Mapping[str, Any]) -> bool:
+    """Return whether a score, or the error rate, of all results clearly got worse."""
+    return any(
+        change["is_loss"] and change["metric"] == name and change["template"] is None
+        for change in facts["state"]["changes"]
+    )
+
+
+def _chart(
+    name: str, facts: Mapping[str, Any], timeline: Timeline, recent: float | None
+) -> TimeChart | None:
+    """Return the chart of a score or of the error rate, with the time since when it is worse."""
+    progress = facts["progress"]
+    until = None
+    if progress["phase"] == Phase.WAITING:
+        # By the minute: a page that changes each second would be sent each second.
+        until = datetime.fromisoformat(facts["time"]).timestamp() // 60 * 60
+    changed_at = None
+    for change in facts["state"]["changes"]:
+        if change["is_loss"] and change["metric"] == name and change["since"] is not None:
+            changed_at = datetime.fromisoformat(change["since"]).timestamp()
+            break
+    return time_chart(timeline, name, recent=recent, until=until, changed_at=changed_at)
+
+
+def _notes(facts: Mapping[str, Any], not_run: str) -> Iterable[tuple[str, str]]:
+    """Yield what keeps the scores from being complete: a heading and what is known."""
+    coverage = facts["overall"]["coverage"]
+    unscored = not_run_in_words(coverage.get("steps_score", {}))
+    if unscored:
+        example = f"; the first: {not_run}" if not_run else ""
+        yield "Steps without a score", f"{unscored}{example}"
     if facts["rejects"]:
-        yield "Rejected lines", f"{counts(facts['rejects'])}; they are not evaluated", None
+        yield "Rejected lines", f"{counts(facts['rejects'])}; they are not evaluated"
+    if facts.get("misnamed"):
+        yield "Names of steps", facts["misnamed"]
     if facts.get("late"):
-        yield "Late spans", facts["late"]["text"], None
+        yield "Late spans", facts["late"]["text"]
+    for path in facts.get("not_found", ()):
+        yield "Not there yet", path
+    restored = (facts.get("journal") or {}).get("restored")
+    if restored and "seconds" in facts["window"]:
+        yield "Recent results", "only of this run: nobody knows when the restored ones came"
 
 
-def _main_scores(facts: Mapping[str, Any], every: Row) -> list[str]:
-    """The scores that are told first: those of `SCORES` with a value or asked for, or else any
-    one.
+def template_table(facts: Mapping[str, Any], courses: Courses, *, most: float = inf) -> GroupTable:
+    """Return the table of templates, the most fallen and then the lowest first.
+
+    One template says nothing that the cards do not say: then the table is empty. At most `most`
+    templates are shown.
     """
-    known = [score.name for score in every.scores if is_score(score.name)]
-    asked = {*known, *(name for name, _ in _without_value(facts["overall"]))}
-    return [name for name in SCORES if name in asked] or known[:1]
+    groups = facts["templates"]
+    if len(groups) < 2:
+        return GroupTable(headings=[], rows=[])
+    falls = _falls_of_templates(facts)
+    names = sorted(groups, key=lambda name: (-falls.get(name, 0.0), quality(groups[name]), name))
+    shown = names if most >= len(names) else names[: int(most)]
+    metrics = _columns(facts["overall"])
+    rows = [
+        _group_row(name, groups[name], metrics, facts, courses.templates.get(name))
+        for name in shown
+    ]
+    return GroupTable(
+        headings=[RESOURCE_HEADINGS.get(metric, metric) for metric in metrics],
+        rows=rows,
+        hidden=len(names) - len(shown),
+        note=_note_on_groups(facts),
+    )
 
 
-def _without_value(overall: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """The scores that were asked for and have no value, and why."""
+def _tag_table(facts: Mapping[str, Any]) -> GroupTable:
+    """Return the table of tags, the lowest first."""
+    groups = facts.get("tags", {})
+    names = sorted(groups, key=lambda name: (quality(groups[name]), name))
+    metrics = _columns(facts["overall"])
+    return GroupTable(
+        headings=[RESOURCE_HEADINGS.get(metric, metric) for metric in metrics],
+        rows=[_group_row(name, groups[name], metrics, facts, None) for name in names],
+        note=_note_on_groups(facts),
+    )
+
+
+def _note_on_groups(facts: Mapping[str, Any]) -> str:
+    """Return what the numbers of a table of templates or tags are."""
+    if _covers_all(facts):
+        return f"Means of all results so far; in brackets, the {percent(facts['level'])} interval."
+    return (
+        f"Large: the mean of the {window_in_words(facts['window'])}. Below it: the change from the "
+        "mean of all results so far or, in colour, a clear change and since when."
+    )
+
+
+def _columns(overall: Mapping[str, Any]) -> list[str]:
+    """Return the metrics that tables of templates and tags show."""
+    resources = [name for name in RESOURCE_HEADINGS if name in overall["metrics"]]
+    return [*_scores(overall)[:MAX_CARDS], *resources]
+
+
+def _falls_of_templates(facts: Mapping[str, Any]) -> dict[str, float]:
+    """Return how far each template that clearly got worse fell, in its worst metric."""
+    falls: dict[str, float] = {}
+    for change in facts["state"]["changes"]:
+        if change["is_loss"] and change["template"] is not None:
+            fall = abs(change["after"] - change["before"])
+            falls[change["template"]] = max(fall, falls.get(change["template"], 0.0))
+    return falls
+
+
+def _group_row(
+    name: str,
+    group: Mapping[str, Any],
+    metrics: Sequence[str],
+    facts: Mapping[str, Any],
+    course: Course | None,
+) -> GroupRow:
+    """Return the row of a template or a tag."""
+    return GroupRow(
+        name=name,
+        results=group["samples"]["total"],
+        errors=group["errors"]["total"],
+        cells=[_cell(name, metric, group, facts, course) for metric in metrics],
+    )
+
+
+def _cell(
+    name: str,
+    metric: str,
+    group: Mapping[str, Any],
+    facts: Mapping[str, Any],
+    course: Course | None,
+) -> Cell:
+    """Return a metric of a template or a tag."""
+    stats = group["metrics"].get(metric)
+    if stats is None:
+        return Cell(value=None)
+    mean = mean_of_questions(stats)
+    recent = mean if _covers_all(facts) else stats["window"]
+    if not is_score(metric):
+        value = mean if recent is None else recent
+        return Cell(value=value, text=amount_text(value))
+    if recent is None:
+        return Cell(value=mean, text=score_text(mean), change="none recent")
+
+    trend = ""
+    if course is not None and 0 <= mean <= 1:
+        # A quarter of the results at each point, since the mean of a few varies by chance alone.
+        trend = sparkline(course.recents(metric, course.results // 4))
+    for change in facts["state"]["changes"]:
+        if change["template"] == name and change["metric"] == metric:
+            return Cell(
+                value=recent,
+                text=score_text(recent),
+                change=_change_in_words(change),
+                kind="worse" if change["is_loss"] else "better",
+                trend=trend,
+            )
+    if _covers_all(facts):
+        interval = interval_of_mean(stats, "confidence")
+        ends = "" if interval is None else f"[{interval['low']:.2f}, {interval['high']:.2f}]"
+        return Cell(value=recent, text=score_text(recent), change=ends, trend=trend)
+    return Cell(
+        value=recent, text=score_text(recent), change=signed_change(recent - mean), trend=trend
+    )
+
+
+def _change_in_words(change: Mapping[str, Any]) -> str:
+    """Return a clear change of a score, with the time since when it is there, if known."""
+    arrow = "▼" if change["after"] < change["before"] else "▲"
+    text = f"{arrow} from {change['before']:.2f}"
+    if change["since"] is not None:
+        text += f" since {datetime.fromisoformat(change['since']):%H:%M}"
+    return text
+
+
+def signed_change(change: float) -> str:
+    """Return a change with its sign; "±0" for one too small to be seen."""
+    if abs(change) < LEAST_CHANGE:
+        return "±0"
+    return f"{change:+.3f}".replace("-", "\N{MINUS SIGN}")
+
+
+def quality(group: Mapping[str, Any], names: Iterable[str] = SCORES) -> float:
+    """Return the mean of some scores of a group, in which errors count as 0.
+
+    It is 1 if the group has neither scores nor errors.
+    """
+    scores = [
+        mean_of_questions(group["metrics"][name]) for name in names if name in group["metrics"]
+    ]
+    mean = fsum(scores) / len(scores) if scores else 1.0
+    error_rate = mean_of_questions(group["error_rate"]) or 0.0
+    return mean * (1 - error_rate)
+
+
+def _reason_rows(
+    overall: Mapping[str, Any], summaries: Mapping[str, ReasonSummary]
+) -> list[ReasonRow]:
+    """Return why results failed, the most frequent reason first."""
+    rows = []
+    for reason, results in failure_counts(overall).items():
+        meaning = FAILURES.get(reason, "")
+        summary = summaries.get(reason)
+        notes = []
+        text = meaning
+        if summary is not None and summary.text:
+            text = summary.text
+            if summary.results_with_text < results:
+                notes.append(f"{summary.results_with_text} say so")
+            notes.append(meaning)
+        if summary is not None and results > 1:
+            notes.append(_share_of_template(summary, results))
+        note = "; ".join(filter(None, notes))
+        rows.append(ReasonRow(reason=reason, results=results, text=text, note=note))
+    return rows
+
+
+def _share_of_template(summary: ReasonSummary, results: int) -> str:
+    """Return the template of most results with a reason; "" if it has less than half of them."""
+    if 2 * summary.results_of_template < results:
+        return ""
+    if summary.results_of_template == results:
+        return f"all in {summary.template}"
+    return f"{summary.results_of_template} in {summary.template}"
+
+
+def _metric_rows(facts: Mapping[str, Any]) -> list[MetricRow]:
+    """Return the metrics without a card: further scores, tokens, seconds and costs."""
+    overall = facts["overall"]
+    names = [
+        *_scores(overall)[MAX_CARDS:],
+        *(name for name in RESOURCES if name in overall["metrics"]),
+    ]
+    rows = [_metric_row(name, overall["metrics"][name]) for name in names]
+    cost = overall.get("cost")
+    if cost is not None:
+        recent = "" if cost["window"] is None else dollars(cost["window"])
+        rows.append(
+            MetricRow(
+                name="cost of judging a result", recent=recent, mean=dollars(cost["mean"]), p95=""
+            )
+        )
+    return rows
+
+
+def _metric_row(name: str, stats: Mapping[str, Any]) -> MetricRow:
+    """Return the row of a metric without a card."""
+    recent = stats["window"]
+    quantiles = stats.get("quantiles", {})
+    return MetricRow(
+        name=RESOURCE_HEADINGS.get(name, name.replace("_", " ")) if not is_score(name) else name,
+        recent="" if recent is None else amount_text(recent),
+        mean=amount_text(mean_of_questions(stats)),
+        p95=amount_text(quantiles["p95"]) if "p95" in quantiles else "",
+    )
+
+
+def _scores_without_value(overall: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return the scores that were asked for and have no value, each with the reason."""
     return [
         (metric, counts(covered["failed"]) or "pending")
         for metric, covered in overall["coverage"].items()
@@ -237,41 +779,72 @@ def _without_value(overall: Mapping[str, Any]) -> list[tuple[str, str]]:
     ]
 
 
-def quality(group: Mapping[str, Any], names: Iterable[str] = SCORES) -> float:
-    """The mean of the scores of a group, with 0 for its errors; 1 if it has neither."""
-    scores = [
-        mean_of_questions(group["metrics"][name]) for name in names if name in group["metrics"]
-    ]
-    mean = fsum(scores) / len(scores) if scores else 1.0
-    return mean * (1 - (mean_of_questions(group["error_rate"]) or 0.0))
+def _missing_values_of(covered: Mapping[str, Any]) -> dict[str, int]:
+    """Return why results lack a value of a metric, with their number, given its coverage.
 
-
-def _lowest(templates: Mapping[str, Any], names: Sequence[str]) -> tuple[str, str] | None:
-    """The template with the lowest `quality`, if there are several; its scores and errors."""
-    ranks = {
-        template: quality(group, names)
-        for template, group in templates.items()
-        if group["errors"]["total"] or group["metrics"].keys() & names
+    Errors of the agent are left out: the error rate counts them.
+    """
+    return {
+        reason: results for reason, results in covered["failed"].items() if reason != RESPONSE_ERROR
     }
-    if len(ranks) < 2:
-        return None
-    lowest = min(ranks, key=lambda name: (ranks[name], name))
-    metrics, errors = templates[lowest]["metrics"], templates[lowest]["errors"]["total"]
-    told = [f"{name} {mean_of_questions(metrics[name]):.3f}" for name in names if name in metrics]
-    told += [f"{ranks[lowest]:.3f} with {plural(errors, 'error')} as 0"] * bool(errors)
-    same = [*ranks.values()].count(ranks[lowest]) - 1
-    return lowest, "; ".join(told) + (f"; as low in {plural(same, 'other')}" if same else "")
 
 
-def _changes(comparison: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Rows of the comparison with a baseline: overall, then the templates that are decided."""
-    groups = [(None, comparison["overall"]), *comparison["per_template"].items()]
+def _missing_values(overall: Mapping[str, Any]) -> list[tuple[str, str, int]]:
+    """Return why results lack values: the metric, the reason and the number of results."""
     return [
-        {"interval": row.get("confidence"), **row, "template": template, "metric": metric}
-        for template, group in groups
-        for metric, row in group.items()
-        if template is None or row.get("verdict") in {"better", "worse"}
+        (metric, reason.replace("_", " "), results)
+        for metric, covered in overall["coverage"].items()
+        if is_score(metric) or metric.endswith(COST)
+        for reason, results in _missing_values_of(covered).items()
     ]
+
+
+def _repeats(overall: Mapping[str, Any]) -> Repeats | None:
+    """Return how well questions with several samples are answered; None without any."""
+    shares = overall.get("repeats")
+    if not shares:
+        return None
+    # There are three keys for each number of samples.
+    greatest = len(shares) // 3
+    shown = {*range(1, 6), *MOST_SAMPLES, greatest} & {*range(1, greatest + 1)}
+    rows = [
+        RepeatsRow(
+            samples=samples,
+            pass_at=score_text(shares[f"pass@{samples}"]),
+            pass_all=score_text(shares[f"pass^{samples}"]),
+        )
+        for samples in sorted(shown)
+    ]
+    return Repeats(
+        rows=rows,
+        questions=shares["questions@2"] if greatest >= 2 else shares["questions@1"],
+        right=right_in_words(RIGHT_CONDITIONS),
+        variances=variances(overall["metrics"]),
+    )
+
+
+def result_metrics(results: Iterable[Mapping[str, Any]], most: int) -> list[str]:
+    """Return the scores that a list of results shows, at most `most`."""
+    names = {metric for result in results for metric in result["metrics"] if is_score(metric)}
+    return sorted(names, key=metric_position)[:most]
+
+
+def _run_entries(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return what is known of the run besides its progress; what is none is left out."""
+    entries = []
+    if facts["in_flight"]:
+        entries.append(("in flight", counted(facts["in_flight"], "response")))
+    lag = facts.get("lag")
+    if lag is not None and lag["bytes"]:
+        entries.append(("behind the log", f"{lag['bytes']:,} bytes, {lag['seconds']:.0f} s"))
+    if facts["missing"]:
+        entries.append(("questions without a response", f"{facts['missing']:,}"))
+    if facts.get("skipped"):
+        entries.append(("skipped, since already done", counted(facts["skipped"], "line")))
+    if (facts.get("journal") or {}).get("restored"):
+        restored = counted(facts["journal"]["restored"], "result")
+        entries.append(("restored from an earlier run", restored))
+    return entries
 
 
 def run_facts(facts: Mapping[str, Any]) -> list[tuple[str, str]]:

@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from graphrag_eval_async.reports.comparison_words import signed
 from graphrag_eval_async.reports.wording import value_of
-from graphrag_eval_async.text import dollars, escape, interval_cell, percent, plural
+from graphrag_eval_async.text import counted, dollars, escape, interval_cell, percent, plural
 
 STATIC = {"style.css": "text/css", "live.js": "text/javascript", "icon.svg": "image/svg+xml"}
 
@@ -56,6 +56,8 @@ def page_environment() -> Any:
         "cell": cell,
         "interval": lambda score: interval_cell(score.low, score.high),
         "dollars": dollars,
+        "plural": counted,
+        "thousands": "{:,}".format,
         "percent": percent,
         "value_of": value_of,
         "rate": lambda value: "" if value is None else f"{value:.1%}",

@@ -145,11 +145,10 @@
   if (address) {
     const main = document.getElementById("main");
     const connection = document.getElementById("connection");
-    let told = "";
-    const say = (text, lost) => {
-      if (text === told) return;
-      told = text;
-      connection.textContent = text;
+    // A run that has ended, or was stopped, sends nothing more, and its connection may close.
+    let ended = connection.dataset.ended === "yes";
+    const say = (text, lost = false) => {
+      if (connection.textContent !== text) connection.textContent = text;
       connection.classList.toggle("lost", lost);
     };
     const show = (html) => {
@@ -170,14 +169,19 @@
       const source = new EventSource(address);
       source.addEventListener("message", (event) => {
         show(JSON.parse(event.data));
-        say("Live", false);
+        if (!ended) say("Live");
+      });
+      source.addEventListener("ended", (event) => {
+        ended = true;
+        say(event.data);
       });
       source.addEventListener("open", () => {
+        // Another run may have begun at the same address.
+        ended = false;
         wait = 1000;
-        say("Live", false);
       });
       source.addEventListener("error", () => {
-        say("Connection lost; these numbers are old", true);
+        if (!ended) say("Connection lost; these numbers are old", true);
         if (source.readyState !== EventSource.CLOSED) return;
         setTimeout(connect, wait * (0.5 + Math.random()));
         wait = Math.min(2 * wait, 30000);
