@@ -28,7 +28,6 @@ QUESTIONS_OF_TEMPLATE = 60
 FALLEN_TEMPLATE = "lines_between"
 
 TEMPLATES = {
-    "transformers_of": 0.95,
     "lines_between": 0.95,
     "load_of_day": 0.97,
     "voltage_levels": 0.93,
@@ -87,7 +86,7 @@ class Scenario:
     seconds_between: float = 12.0
     chances: Mapping[str, float] = field(default_factory=lambda: TEMPLATES)
     falls_after: int | None = None
-    fallen_chance: float = 0.3
+    fallen_chance: float = 0.73
     error_chance: float = 0.004
     pause_after: int | None = None
     ends: bool = False
@@ -96,7 +95,7 @@ class Scenario:
 
 
 SCENARIOS = {
-    "fall": Scenario(responses=1240, falls_after=840, pause_after=300),
+    "fall": Scenario(responses=2400, seconds_between=6, falls_after=1200, pause_after=500),
     "steady": Scenario(responses=900),
     "early": Scenario(responses=24),
     "errors": Scenario(responses=700, error_chance=0.22),
@@ -222,6 +221,7 @@ def at_time_of(clock: Clock) -> ExitStack:
         ("monitor.facts", "datetime", clock.datetime_class()),
         ("monitor.alerts", "datetime", clock.datetime_class()),
         ("reports.rendering", "datetime", clock.datetime_class()),
+        ("reports.state", "datetime", clock.datetime_class()),
     ):
         stack.enter_context(patch(f"{PACKAGE}.{module}.{name}", value))
     return stack

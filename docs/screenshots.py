@@ -9,92 +9,87 @@ from __future__ import annotations
 import asyncio
 import io
 import shutil
-from datetime import datetime, tzinfo
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
-from unittest.mock import patch
+from typing import TYPE_CHECKING, Literal
 
 from PIL import Image
 from playwright.async_api import async_playwright
 
 from docs import grid
-from graphrag_eval_async import Dashboard, Last, evaluate_stream
+from docs.scenarios import showing
+from graphrag_eval_async import Dashboard, evaluate_stream
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from playwright.async_api import Page
 
-HERE = Path(__file__).parent
-ALERTS = ["error_rate > 0.1 over 100", "steps_score < 0.6 over 100"]
-START, SECONDS = 1_790_000_000.0, 7.5
-"""When the run began, in seconds since 1970, and how long a response takes."""
+PICTURES_FOLDER = Path(__file__).parent / "pictures"
 
 COLOURS = 64
-PICTURES: dict[str, tuple[str, int, int, float, Literal["light", "dark"]]] = {
-    # The page of each, its size in CSS pixels, the pixels in one of these, and the colours.
-    "dashboard-1600-light": ("", 1000, 860, 1.6, "light"),
-    "dashboard-400-light": ("", 400, 800, 1, "light"),
-    "result-1600-dark": ("results/{}", 1000, 920, 1.6, "dark"),
-}
+"""Number of colours of a picture: enough for text, and a small file."""
 
 
-PACKAGE = "graphrag_eval_async"
+@dataclass(frozen=True, kw_only=True)
+class Picture:
+    """A picture of a page: its name, the size of the page in CSS pixels, and pixels in each."""
+
+    name: str
+    width: int
+    height: int
+    scale: float = 1
+    scheme: Literal["light", "dark"] = "light"
 
 
-class Clock(datetime):
-    """The time of a run that would have taken longer."""
-
-    seconds = START
-
-    @classmethod
-    def now(cls, tz: tzinfo | None = None) -> Clock:
-        return cls.fromtimestamp(cls.seconds, tz)
+DASHBOARD = Picture(name="dashboard-1600-light", width=1280, height=860, scale=1.25)
+DASHBOARD_ON_A_PHONE = Picture(name="dashboard-400-light", width=400, height=800)
+RESULT = Picture(name="result-1600-dark", width=1000, height=1180, scale=1.6, scheme="dark")
 
 
-async def responses() -> AsyncIterator[dict[str, Any]]:
-    for response in grid.responses(slow_after=grid.SLOW_AFTER)[: grid.SO_FAR]:
-        Clock.seconds += SECONDS
-        yield response
-        await asyncio.sleep(0)  # Results come as the responses do.
+@asynccontextmanager
+async def showing_a_wrong_result() -> AsyncIterator[str]:
+    """Serve the page of a result of which a row is missing, and yield its address."""
+    stream = evaluate_stream(grid.reference(), grid.responses()[:60], ordered=True)
+    async with Dashboard(stream, port=0, title="Nightly run of the grid agent") as dashboard:
+        number = 0
+        wrong = 0
+        async for result in dashboard:
+            number += 1
+            if result["failure"] == "missing_rows":
+                wrong = number
+        yield f"{dashboard.url}results/{wrong}"
 
 
-async def photograph(page: Page, name: str) -> None:
+async def photograph(page: Page, picture: Picture) -> None:
     """Write a picture of a page with a palette of few colours."""
-    picture = Image.open(io.BytesIO(await page.screenshot()))
-    small = picture.convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE)
-    small.save(HERE / "pictures" / f"{name}.png", optimize=True)
+    image = Image.open(io.BytesIO(await page.screenshot()))
+    small = image.convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE)
+    small.save(PICTURES_FOLDER / f"{picture.name}.png", optimize=True)
 
 
 async def main() -> None:
     """Take each picture."""
-    stream = evaluate_stream(grid.reference(), responses(), ordered=True)
-    dashboard = Dashboard(
-        stream, port=0, window=Last(100), alerts=ALERTS, title="Nightly run of the grid agent"
-    )
-    with (
-        patch(f"{PACKAGE}.reports.history.time", lambda: Clock.seconds),
-        patch(f"{PACKAGE}.monitor.alerts.datetime", Clock),
-        patch(f"{PACKAGE}.reports.rendering.datetime", Clock),
-    ):
-        async with dashboard, async_playwright() as playwright:
-            program = shutil.which("chromium-headless-shell") or shutil.which("chromium")
-            browser = await playwright.chromium.launch(
-                executable_path=program, args=["--no-sandbox"]
+    async with async_playwright() as playwright:
+        program = shutil.which("chromium-headless-shell") or shutil.which("chromium")
+        browser = await playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+
+        async def take(picture: Picture, address: str) -> None:
+            page = await browser.new_page(
+                viewport={"width": picture.width, "height": picture.height},
+                device_scale_factor=picture.scale,
+                color_scheme=picture.scheme,
             )
-            number, shown = 0, 1
-            async for result in dashboard:
-                number += 1
-                shown = number if result["failure"] == "missing_rows" else shown
-            for name, (path, width, height, scale, scheme) in PICTURES.items():
-                page = await browser.new_page(
-                    viewport={"width": width, "height": height},
-                    device_scale_factor=scale,
-                    color_scheme=scheme,
-                )
-                await page.goto(dashboard.url + path.format(shown))
-                await photograph(page, name)
-            await browser.close()
+            await page.goto(address)
+            await photograph(page, picture)
+
+        async with showing("fall") as dashboard:
+            await take(DASHBOARD, dashboard.url)
+            await take(DASHBOARD_ON_A_PHONE, dashboard.url)
+        async with showing_a_wrong_result() as address:
+            await take(RESULT, address)
+        await browser.close()
 
 
 if __name__ == "__main__":

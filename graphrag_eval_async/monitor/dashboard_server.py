@@ -14,16 +14,17 @@ from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlencode
 
 from graphrag_eval_async.errors import UsageError, check_extra
-from graphrag_eval_async.monitor.board import list_of, result_at, results_of
+from graphrag_eval_async.monitor.board import RESULT_METRICS, list_of, result_at, results_of
 from graphrag_eval_async.monitor.hosts import REFUSAL, HostCheck
-from graphrag_eval_async.reports.evidence import result_names
+from graphrag_eval_async.reports.evidence import outcome_of, result_names
 from graphrag_eval_async.reports.kept import KEPT
+from graphrag_eval_async.reports.overview import result_metrics
 from graphrag_eval_async.reports.rendering import STATIC, render, static
 from graphrag_eval_async.sources.receiving import listen, make_server
 from graphrag_eval_async.threads import outlast
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Coroutine, Mapping
+    from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 
     from starlette.requests import Request
     from starlette.responses import Response
@@ -38,6 +39,9 @@ PING_SECONDS = 15.0  # Time without news after which a comment keeps the connect
 CLOSING_SECONDS = 0.5
 
 MAX_CLIENTS = 200
+
+MAX_OTHERS = 20
+"""Maximum number of other results of a question that the page of a result lists."""
 
 TITLES = {"templates": "Templates", "worst": "Worst results", "latest": "Latest results"}
 """Titles of the pages that have a name in their address."""
@@ -241,7 +245,9 @@ class DashboardServer:
             )
         if entry.seen is None:
             return self._absent("The result is too large to be kept. It is in the file of results.")
-        return await asyncio.to_thread(self._one_result, entry.seen.as_dict())
+        result = entry.seen.as_dict()
+        others = [row for row in self._rows_of_question(result) if row["number"] != entry.number]
+        return await asyncio.to_thread(self._one_result, result, others)
 
     async def _stored(self, request: Request) -> Response:
         output, result = self._board.output, None
@@ -251,10 +257,28 @@ class DashboardServer:
             return self._absent(
                 "The file of results (-o), if the run writes one, has no result here."
             )
-        return await asyncio.to_thread(self._one_result, result)
+        others = self._rows_of_question(result)
+        return await asyncio.to_thread(self._one_result, result, others)
 
-    def _one_result(self, result: Mapping[str, Any]) -> Response:
-        content = render("_one_result.html", **result_names(result), base=self._base)
+    def _rows_of_question(self, result: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """Return the rows of the kept results of the same question, the latest first."""
+        question = result.get("question_id")
+        if not isinstance(question, str):
+            return []
+        return [entry.row for entry in self._board.kept.of_question(question)]
+
+    def _one_result(
+        self, result: Mapping[str, Any], others: Sequence[Mapping[str, Any]]
+    ) -> Response:
+        """Render the page of a result; `others` are rows of the same question."""
+        content = render(
+            "_one_result.html",
+            **result_names(result),
+            outcome=outcome_of(result),
+            others=others[:MAX_OTHERS],
+            other_metrics=result_metrics(others, RESULT_METRICS),
+            base=self._base,
+        )
         return self._page(str(result.get("question_id")), content)
 
     async def _question(self, request: Request) -> Response:

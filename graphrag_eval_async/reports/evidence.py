@@ -19,9 +19,10 @@ from graphrag_eval_async.catalogue.metrics import (
     STEP_METRICS,
     VALUES_F1,
 )
-from graphrag_eval_async.catalogue.outcomes import EXECUTION_ERROR, REASON
+from graphrag_eval_async.catalogue.outcomes import AGENT_ERROR, EXECUTION_ERROR, REASON
 from graphrag_eval_async.catalogue.reference_steps import REFERENCE_QUERY
 from graphrag_eval_async.errors import ComparatorError, ComparisonBudgetExceeded, MalformedStep
+from graphrag_eval_async.reports.cells import MISSING, UNEXPECTED, Grid, Marks, mark_differences
 from graphrag_eval_async.reports.wording import reason_in_words
 from graphrag_eval_async.steps import Budget, accepted_names, prepare_step
 from graphrag_eval_async.steps.actual import ActualStep
@@ -38,16 +39,44 @@ ROWS, COLUMNS, DOCUMENTS = 50, 12, 20  # of a table or a list that are shown
 CHARACTERS, CELL = 4000, 400  # of a text, and of a cell
 STEPS = 500_000  # budget for finding the differences of a step: a tenth of a second
 
-MISSING, UNEXPECTED, HIT = "missing", "unexpected", "hit"
-"""Marks: expected but absent; present but not expected; a document that was expected."""
+COMPARED_ROWS = 1000
+"""Maximum number of rows of a table whose cells are compared; a longer one has no marks."""
+
+HIT = "hit"
+"""Mark of a retrieved document that is expected."""
+
+REASONS_OF_ORDER = ("wrong_step_order", "wrong_steps_right_answer")
+"""Reasons of failure of results whose steps may all be right, but for their order."""
 
 Result = Mapping[str, Any]
 
 
 class Table(NamedTuple):
+    """The rows of a table that are shown.
+
+    Attributes:
+        headings: the names of the columns.
+        rows: the texts of the cells.
+        hidden: how much is not shown; empty if all is.
+        marks: for each row, the marks of its cells; empty if nothing is marked.
+    """
+
     headings: Sequence[str]
     rows: Sequence[Sequence[str]]
-    hidden: str  # What is not shown.
+    hidden: str
+    marks: Sequence[Sequence[str]] = ()
+
+
+class WholeTable(NamedTuple):
+    """A table with all of its columns, and the first `COMPARED_ROWS` rows.
+
+    Attributes:
+        grid: its names and rows.
+        row_count: number of its rows.
+    """
+
+    grid: Grid
+    row_count: int
 
 
 class Marked(NamedTuple):
@@ -80,14 +109,21 @@ class Step(NamedTuple):
 
 
 class Pair(NamedTuple):
-    """An expected step beside the actual step that matched it, or came closest; see `_verdict`."""
+    """An expected step beside the actual step that matched it, or came closest.
+
+    Attributes:
+        expected: the expected step; None if the agent took a step that is not expected.
+        actual: the actual step; None if there is none.
+        verdict: how they agree, such as "matched" or "different".
+        differences: what differs.
+        columns: which columns were compared, if the names of some differ; otherwise empty.
+    """
 
     expected: Step | None
     actual: Step | None
     verdict: str
     differences: Sequence[Marked] = ()
     columns: str = ""
-    """Which columns were compared, if the names of some differ."""
 
 
 def result_names(result: Result) -> dict[str, Any]:
@@ -122,51 +158,108 @@ def result_names(result: Result) -> dict[str, Any]:
     }
 
 
+class Outcome(NamedTuple):
+    """Whether a result is right: `kind` is "right", "wrong" or "unknown", for its colour."""
+
+    kind: str
+    title: str
+    detail: str
+
+
+def outcome_of(result: Result) -> Outcome:
+    """Return whether a result is right and, if not, why it failed."""
+    reason = result.get(REASON)
+    if result.get("status") == "error":
+        reason = AGENT_ERROR
+    if reason is None:
+        return Outcome("unknown", "No verdict: nothing of it was compared", "")
+    if reason == NO_FAILURE:
+        return Outcome("right", "Right", "")
+    detail = result.get("failure_detail")
+    if detail is None and reason == AGENT_ERROR:
+        detail = result.get("error")
+    return Outcome("wrong", reason_in_words(str(reason)), "" if detail is None else _text(detail))
+
+
 def pairs_of(result: Result) -> list[Pair]:
-    """The expected steps of a result in order, then the other steps of the agent."""
-    # What a query returned when it was run comes before what the agent said.
-    run = {"output": "executed_output", "error": EXECUTION_ERROR}
-    actual: list[Result] = [
-        {**step, **{key: step[more] for key, more in run.items() if more in step}}
-        for step in _mappings(result.get("actual_steps"))
-    ]
-    steps = result.get("reference_steps")
-    groups = [*map(_mappings, steps if isinstance(steps, list) else ())]
-    expected = [step for group in groups for step in group]
-    found = _partners(expected, actual)
-    taken = {id(step) for step in found if step is not None}
+    """Return the expected steps of a result in order, then the other steps of the agent."""
+    actual_steps = [_as_it_ran(step) for step in _mappings(result.get("actual_steps"))]
+    reference_steps = result.get("reference_steps")
+    if not isinstance(reference_steps, list):
+        reference_steps = []
+    groups = [_mappings(group) for group in reference_steps]
+    expected_steps = [step for group in groups for step in group]
+    partners = _partners(expected_steps, actual_steps)
+
     # Of several groups, often only the last one is scored.
-    scored = len(expected) - len(groups[-1]) if groups else 0
-    scored = 0 if any("matches" in step for step in expected[:scored]) else scored
+    earlier_count = len(expected_steps) - len(groups[-1]) if groups else 0
+    if any("matches" in step for step in expected_steps[:earlier_count]):
+        earlier_count = 0
+
     pairs = []
-    for place, (step, other) in enumerate(zip(expected, found, strict=True)):
-        differences = [*_differences(step.get("diff"))]
-        verdict = (
-            "earlier step"
-            if place < scored
-            else _verdict(step, other, is_partial=bool(differences))
-        )
-        if verdict == "different" and other is not None and not differences:
-            agreement = _compared(step, other)
-            differences = [*_differences(agreement.differences)]
-            if agreement.score == 1 and result.get(REASON) in (
-                "wrong_step_order",
-                "wrong_steps_right_answer",
-            ):
-                verdict = "in another order"
-        columns = _paired_columns(step.get("paired_columns"))
-        pairs.append(Pair(*_side_by_side(step, other), verdict, differences, columns))
-    return pairs + [
-        Pair(None, _step(step), "not expected") for step in actual if id(step) not in taken
-    ]
+    for place, (expected, actual) in enumerate(zip(expected_steps, partners, strict=True)):
+        pair = _pair(expected, actual, is_earlier=place < earlier_count, reason=result.get(REASON))
+        pairs.append(pair)
+    taken = {id(step) for step in partners if step is not None}
+    others = [step for step in actual_steps if id(step) not in taken]
+    return pairs + [Pair(None, _step(step), "not expected") for step in others]
 
 
-def _verdict(step: Result, other: Result | None, *, is_partial: bool) -> str:
-    if other is None or "matches" not in step:
-        return "missing" if other is None else "different"
-    wanted, present = ({_key(each) for each in _documents(one)} for one in (step, other))
-    if not wanted <= present:
-        return f"{len(wanted & present)} of {len(wanted)} documents found"
+def _as_it_ran(step: Result) -> Result:
+    """Return a step of the agent with what its query returned when it was run, if it was.
+
+    This comes before what the agent said.
+    """
+    shown = dict(step)
+    if "executed_output" in step:
+        shown["output"] = step["executed_output"]
+    if EXECUTION_ERROR in step:
+        shown["error"] = step[EXECUTION_ERROR]
+    return shown
+
+
+def _pair(expected: Result, actual: Result | None, *, is_earlier: bool, reason: Any) -> Pair:
+    """Return an expected step beside an actual one, with what differs.
+
+    Args:
+        expected: the expected step.
+        actual: the actual step that matched it or came closest; None if there is none.
+        is_earlier: whether the step is in a group before those that were scored.
+        reason: why the result failed.
+    """
+    differences = [*_differences(expected.get("diff"))]
+    verdict = _verdict(expected, actual, is_partial=bool(differences))
+    if is_earlier:
+        verdict = "earlier step"
+    elif verdict == "different" and actual is not None and not differences:
+        agreement = _compared(expected, actual)
+        differences = [*_differences(agreement.differences)]
+        if agreement.score == 1 and reason in REASONS_OF_ORDER:
+            verdict = "in another order"
+
+    expected_step, actual_step = _side_by_side(
+        expected, actual, marks_cells=verdict in ("different", "partly matched")
+    )
+    return Pair(
+        expected=expected_step,
+        actual=actual_step,
+        verdict=verdict,
+        differences=differences,
+        columns=_paired_columns(expected.get("paired_columns")),
+    )
+
+
+def _verdict(expected: Result, actual: Result | None, *, is_partial: bool) -> str:
+    """Return how an actual step agrees with an expected one; `is_partial` if something differs."""
+    if actual is None:
+        return "missing"
+    if "matches" not in expected:
+        return "different"
+    expected_documents = {_key(document) for document in _documents(expected)}
+    actual_documents = {_key(document) for document in _documents(actual)}
+    if not expected_documents <= actual_documents:
+        count = len(expected_documents & actual_documents)
+        return f"{count} of {len(expected_documents)} documents found"
     return "partly matched" if is_partial else "matched"
 
 
@@ -257,32 +350,92 @@ def _cell(value: Any) -> str:
     return "nothing" if value is None else _cut(str(value), CELL)
 
 
-def _side_by_side(expected: Result, actual: Result | None) -> tuple[Step, Step | None]:
-    """Both steps; documents are marked as found or missing."""
-    wanted, found = _documents(expected), [] if actual is None else _documents(actual)
-    ids, present = ({_key(each) for each in some} for some in (wanted, found))
-    lacking = [_document(each, "" if _key(each) in present else MISSING) for each in wanted]
-    shown = [_document(each, HIT if _key(each) in ids else "") for each in found]
-    return _step(expected, lacking), None if actual is None else _step(actual, shown)
+def _side_by_side(
+    expected: Result, actual: Result | None, *, marks_cells: bool
+) -> tuple[Step, Step | None]:
+    """Return both steps as they are shown: with marked documents and, if so asked, marked cells."""
+    expected_table = _whole_table(expected)
+    if actual is None:
+        missing = [_document(document, MISSING) for document in _documents(expected)]
+        table = None if expected_table is None else _table(expected_table)
+        return _step(expected, missing, table), None
+
+    actual_table = _whole_table(actual)
+    shown_tables = [
+        None if whole is None else _table(whole) for whole in (expected_table, actual_table)
+    ]
+    if (
+        marks_cells
+        and expected_table is not None
+        and actual_table is not None
+        and max(expected_table.row_count, actual_table.row_count) <= COMPARED_ROWS
+    ):
+        expected_marks, actual_marks = mark_differences(expected_table.grid, actual_table.grid)
+        shown_tables = [_table(expected_table, expected_marks), _table(actual_table, actual_marks)]
+
+    expected_documents = _documents(expected)
+    actual_documents = _documents(actual)
+    expected_keys = {_key(document) for document in expected_documents}
+    actual_keys = {_key(document) for document in actual_documents}
+    shown_expected = [
+        _document(document, "" if _key(document) in actual_keys else MISSING)
+        for document in expected_documents
+    ]
+    shown_actual = [
+        _document(document, HIT if _key(document) in expected_keys else "")
+        for document in actual_documents
+    ]
+    return (
+        _step(expected, shown_expected, shown_tables[0]),
+        _step(actual, shown_actual, shown_tables[1]),
+    )
 
 
-def _step(step: Result, documents: Sequence[Marked] | None = None) -> Step:
+def _step(
+    step: Result, documents: Sequence[Marked] | None = None, table: Table | None = None
+) -> Step:
+    """Return a step as it is shown.
+
+    Args:
+        step: the step.
+        documents: its documents with marks; None to show them without.
+        table: its table with marks; None to show its table without, if it has one.
+    """
     if documents is None:
-        documents = [_document(each, "") for each in _documents(step)]
-    output, error, query = step.get("output"), step.get("error"), step.get(REFERENCE_QUERY)
-    args = step.get("args", None if query is None else {"query": query})  # As agents have it.
-    if isinstance(args, Mapping):  # As lines; queries keep their line breaks.
-        args = _cut("\n".join(f"{key}: {_text(value)}" for key, value in args.items()))
-    table = _table(step)
+        documents = [_document(document, "") for document in _documents(step)]
+    if table is None:
+        whole = _whole_table(step)
+        table = None if whole is None else _table(whole)
+
+    output = step.get("output")
+    error = step.get("error")
+    text = ""
+    if table is None and not documents and output is not None:
+        text = _text(output)
     return Step(
         name=str(step.get("name")),
-        args="" if args is None else _text(args),
+        args=_args_in_words(step),
         error="" if error is None else _text(error),
         table=table,
         documents=[*documents[:DOCUMENTS]],
-        text="" if table is not None or documents or output is None else _text(output),
+        text=text,
         values=[*values_of(step, of_steps=True)],
     )
+
+
+def _args_in_words(step: Result) -> str:
+    """Return the arguments of a step, a line each; queries keep their line breaks.
+
+    A query of the reference set is shown like the query of an agent.
+    """
+    args = step.get("args")
+    if args is None and step.get(REFERENCE_QUERY) is not None:
+        args = {"query": step[REFERENCE_QUERY]}
+    if args is None:
+        return ""
+    if isinstance(args, Mapping):
+        return _cut("\n".join(f"{name}: {_text(value)}" for name, value in args.items()))
+    return _text(args)
 
 
 def _text(value: Any) -> str:
@@ -304,22 +457,53 @@ def _cut(text: str, limit: int = CHARACTERS) -> str:
     return text if len(text) <= limit else f"{text[:limit]}… ({len(text) - limit} more characters)"
 
 
-def _table(step: Result) -> Table | None:
-    """The output of a query; None if it is not a table."""
+def _whole_table(step: Result) -> WholeTable | None:
+    """Return the output of a query; None if it is not a table."""
     if not isinstance(step.get("output"), str | Mapping | list) or step.get("name") == "retrieval":
         return None
     with suppress(MalformedStep, ComparisonBudgetExceeded):
         results = ActualStep(step).results()
         if results.boolean is not None:
-            return Table(["answer"], [[str(results.boolean).lower()]], "")
-        names, shown = [*results.variables][:COLUMNS], min(ROWS, results.row_count)
-        known = {column.name: column.texts for column in results.named(names)}
-        columns = [(known.get(name) or [None] * shown)[:shown] for name in names]
-        rows = [[_cut(text or "", CELL) for text in row] for row in zip(*columns, strict=True)]
-        hidden = [(results.row_count - ROWS, "row"), (len(results.variables) - COLUMNS, "column")]
-        more = [plural(count, f"more {what}") for count, what in hidden if count > 0]
-        return Table(names, rows, ", ".join(more))
+            return WholeTable(Grid(["answer"], [[str(results.boolean).lower()]]), 1)
+        names = [*results.variables]
+        row_count = min(COMPARED_ROWS, results.row_count)
+        texts_by_name = {column.name: column.texts for column in results.named(names)}
+        columns = []
+        for name in names:
+            texts = texts_by_name.get(name) or [None] * row_count
+            columns.append(texts[:row_count])
+        return WholeTable(Grid(names, [*zip(*columns, strict=True)]), results.row_count)
     return None
+
+
+def _table(whole: WholeTable, marks: Marks | None = None) -> Table:
+    """Return what is shown of a table: if it is long, rows with marks first."""
+    places = [*range(len(whole.grid.rows))]
+    hidden_note = ""
+    if marks is not None and len(places) > ROWS:
+        # False comes before True.
+        places = sorted(places, key=lambda place: not any(marks[place]))
+        hidden_note = "rows that differ come first"
+    places = places[:ROWS]
+
+    hidden_rows = whole.row_count - len(places)
+    hidden_columns = len(whole.grid.names) - COLUMNS
+    hidden = [
+        plural(count, f"more {what}")
+        for count, what in ((hidden_rows, "row"), (hidden_columns, "column"))
+        if count > 0
+    ]
+    if hidden_note:
+        hidden.append(hidden_note)
+    rows = [
+        [_cut(cell or "", CELL) for cell in whole.grid.rows[place][:COLUMNS]] for place in places
+    ]
+    return Table(
+        headings=whole.grid.names[:COLUMNS],
+        rows=rows,
+        hidden=", ".join(hidden),
+        marks=[] if marks is None else [marks[place][:COLUMNS] for place in places],
+    )
 
 
 def _documents(step: Result) -> list[Mapping[str, Any]]:

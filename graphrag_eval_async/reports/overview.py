@@ -27,6 +27,7 @@ from graphrag_eval_async.reports.wording import (
     FAILURES,
     RESOURCE_HEADINGS,
     not_run_in_words,
+    reason_in_words,
     right_in_words,
     value_of,
     variances,
@@ -351,9 +352,9 @@ def _state_line(facts: Mapping[str, Any], recent_failures: Sequence[Failure]) ->
     )
     if explanation is None:
         return StateLine(kind=state["kind"], text=state["text"])
-    cause = explanation.reason
+    cause = reason_in_words(explanation.reason)
     if explanation.text:
-        cause += f": {explanation.text}"
+        cause = f"{explanation.reason}: {explanation.text}"
     share = f"{explanation.results:,} of {counted(explanation.failures, 'failure')} {when}"
     return StateLine(
         kind=state["kind"],
@@ -442,13 +443,13 @@ def _score_card(name: str, facts: Mapping[str, Any], timeline: Timeline) -> Card
     if _covers_all(facts):
         recent = mean
         value = score_text(mean)
-        value_note = f"all {counted(overall['samples']['total'], 'result')} so far"
+        value_note = f"all {counted(overall['samples']['total'], 'result')}"
         rest = [over, interval]
     else:
         recent = stats["window"]
         value = "no value" if recent is None else score_text(recent)
         value_note = window_in_words(facts["window"])
-        rest = [f"{score_text(mean)} so far {over}", interval]
+        rest = [f"{score_text(mean)} overall", over, interval]
     return Card(
         name=name,
         value=value,
@@ -471,13 +472,13 @@ def _error_card(facts: Mapping[str, Any], timeline: Timeline) -> Card:
     if _covers_all(facts):
         recent = mean
         value = share_text(mean)
-        value_note = f"{count} so far"
+        value_note = count
         rest = ""
     else:
         recent = rate["window"]
         value = "no results" if recent is None else share_text(recent)
         value_note = window_in_words(facts["window"])
-        rest = f"{share_text(mean)} so far: {count}"
+        rest = f"{share_text(mean)} overall: {count}"
     return Card(
         name=ERROR_RATE,
         value=value,
@@ -599,10 +600,10 @@ def _tag_table(facts: Mapping[str, Any]) -> GroupTable:
 def _note_on_groups(facts: Mapping[str, Any]) -> str:
     """Return what the numbers of a table of templates or tags are."""
     if _covers_all(facts):
-        return f"Means of all results so far; in brackets, the {percent(facts['level'])} interval."
+        return f"Means of all results; in brackets, the {percent(facts['level'])} interval."
     return (
         f"Large: the mean of the {window_in_words(facts['window'])}. Below it: the change from the "
-        "mean of all results so far or, in colour, a clear change and since when."
+        "overall mean or, in colour, a clear change and since when."
     )
 
 

@@ -146,7 +146,7 @@ def test_a_run_is_seen_as_it_goes_on(browser: Any) -> None:
         page.unroute("**/events")
         expect(connection).to_have_text("Live")
         expect(score).to_have_text("0.500")
-        expect(page.locator("#metrics .rest").first).to_contain_text("0.667 so far")
+        expect(page.locator("#metrics .rest").first).to_contain_text("0.667 overall")
 
         # The order and the filter that a person chose, and the focus, outlast an update.
         page.get_by_role("link", name="Templates", exact=True).click()

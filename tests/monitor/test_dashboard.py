@@ -92,9 +92,9 @@ async def test_the_page_has_the_numbers_of_the_snapshot() -> None:
         "Too early to say: 4 ",
         "Most failures: agent_error: no answer 1 of 2 failures so far",
         "1 active alert error_rate > 0 over 1 now 1 since ",
-        f"steps_score {steps['mean']:.3f} all 4 results so far over 3 questions",
+        f"steps_score {steps['mean']:.3f} all 4 results over 3 questions",
         f"95% interval {ends}",
-        "error_rate 16.7% 1 of 4 results so far",
+        "error_rate 16.7% 1 of 4 results",
         "agent_error 1\N{MULTIPLICATION SIGN} : no answer the agent failed",
         "error: no answer",
         "Not active: p95 elapsed_sec > 9 An alert can start once its window is full.",
@@ -256,7 +256,7 @@ def test_watch_ends_at_once_with_a_browser_attached(folder: Folder) -> None:
     ) as connection:
         connection.request("GET", "/events")
         events = connection.getresponse()
-        while b"all 4 results so far<" not in (line := events.readline()):
+        while b"all 4 results<" not in (line := events.readline()):
             assert line, "the results are not on the page"
         offset = fetch(f"{url}question?id=q3")[2].partition("/results/at/")[2].partition('"')[0]
         assert "What of q3?" in fetch(f"{url}results/at/{offset}")[2]

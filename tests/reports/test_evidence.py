@@ -9,10 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphrag_eval_async import run_evaluation_sync
+from graphrag_eval_async.reports.cells import MISSING, UNEXPECTED
 from graphrag_eval_async.reports.evidence import (
     HIT,
-    MISSING,
-    UNEXPECTED,
     Marked,
     pairs_of,
     result_names,
