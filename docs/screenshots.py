@@ -62,11 +62,11 @@ async def showing_a_wrong_result() -> AsyncIterator[str]:
         yield f"{dashboard.url}results/{wrong}"
 
 
-async def photograph(page: Page, picture: Picture) -> None:
-    """Write a picture of a page with a palette of few colours."""
+async def photograph(page: Page, name: str) -> None:
+    """Write a picture of a page, by this name, with a palette of few colours."""
     image = Image.open(io.BytesIO(await page.screenshot()))
     small = image.convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE)
-    small.save(PICTURES_FOLDER / f"{picture.name}.png", optimize=True)
+    small.save(PICTURES_FOLDER / f"{name}.png", optimize=True)
 
 
 async def main() -> None:
@@ -82,7 +82,7 @@ async def main() -> None:
                 color_scheme=picture.scheme,
             )
             await page.goto(address)
-            await photograph(page, picture)
+            await photograph(page, picture.name)
 
         async with showing("fall") as dashboard:
             await take(DASHBOARD, dashboard.url)

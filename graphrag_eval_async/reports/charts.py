@@ -54,6 +54,14 @@ class Label:
 
 
 @dataclass(frozen=True, slots=True)
+class ChangeMark:
+    """A change that a chart marks: its name, and when it was, in seconds since 1970."""
+
+    name: str
+    moment: float
+
+
+@dataclass(frozen=True, slots=True)
 class Gap:
     """A time without results, from one place on the axis of time to another."""
 
@@ -112,7 +120,7 @@ def time_chart(
     *,
     recent: float | None,
     until: float | None = None,
-    changed_at: float | None = None,
+    change: ChangeMark | None = None,
 ) -> TimeChart | None:
     """Return the chart of a score, or of the error rate.
 
@@ -121,7 +129,7 @@ def time_chart(
         score: its name.
         recent: the recent mean that is shown beside the chart, where the line ends.
         until: where the axis of time ends, in seconds since 1970, if later than the latest result.
-        changed_at: when the score changed; None if it did not.
+        change: when the score of all results or of a template changed; None if it did not.
 
     Returns:
         None if the score has had no two different means in this run: a level line says nothing.
@@ -143,16 +151,17 @@ def time_chart(
     after_gap = [span.start in ends_of_silences for span in spans]
     gaps = [_gap(axis, silence) for silence in silences]
 
-    change = None
-    if changed_at is not None and axis.start <= changed_at <= axis.end:
-        change = Label(axis.place(changed_at), axis.time_text(changed_at))
+    label = None
+    if change is not None and axis.start <= change.moment <= axis.end:
+        text = f"{change.name} since {axis.time_text(change.moment)}"
+        label = Label(axis.place(change.moment), text)
     return TimeChart(
         recent=_interrupted_path(places, recent_means, after_gap),
         so_far=_interrupted_path(places, means_so_far, after_gap),
         last=_last_point(places, recent_means),
         gaps=gaps,
         ticks=axis.ticks(),
-        change=change,
+        change=label,
         text=_chart_in_words(score, recent_means, axis, gaps),
     )
 

@@ -18,7 +18,7 @@ from graphrag_eval_async.catalogue.metrics import (
 from graphrag_eval_async.catalogue.outcomes import RESPONSE_ERROR
 from graphrag_eval_async.config.model import judge_of
 from graphrag_eval_async.records.snapshots import interval_of_mean, mean_of_questions
-from graphrag_eval_async.reports.charts import sparkline, time_chart
+from graphrag_eval_async.reports.charts import ChangeMark, sparkline, time_chart
 from graphrag_eval_async.reports.counts import counts_from_facts
 from graphrag_eval_async.reports.failures import explain
 from graphrag_eval_async.reports.kept import SCORES
@@ -33,7 +33,7 @@ from graphrag_eval_async.reports.wording import (
     variances,
 )
 from graphrag_eval_async.steps.failure import failure_counts
-from graphrag_eval_async.text import counted, counts, dollars, number, percent
+from graphrag_eval_async.text import counted, counts, dollars, number, one_line, percent
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -57,6 +57,9 @@ MAX_RESULTS = 10
 
 MAX_LISTED_METRICS = 4
 """Maximum number of metrics that a list of results shows."""
+
+MAX_MARK_CHARACTERS = 24
+"""Maximum characters of a template's name in a chart."""
 
 LEAST_CHANGE = 0.0005
 """Least change that is shown: a smaller one is 0 in three digits."""
@@ -532,12 +535,15 @@ def _chart(
     if progress["phase"] == Phase.WAITING:
         # By the minute: a page that changes each second would be sent each second.
         until = datetime.fromisoformat(facts["time"]).timestamp() // 60 * 60
-    changed_at = None
+    mark = None
     for change in facts["state"]["changes"]:
         if change["is_loss"] and change["metric"] == name and change["since"] is not None:
-            changed_at = datetime.fromisoformat(change["since"]).timestamp()
+            what = "worse"
+            if change["template"] is not None:
+                what = one_line(change["template"], limit=MAX_MARK_CHARACTERS)
+            mark = ChangeMark(what, datetime.fromisoformat(change["since"]).timestamp())
             break
-    return time_chart(timeline, name, recent=recent, until=until, changed_at=changed_at)
+    return time_chart(timeline, name, recent=recent, until=until, change=mark)
 
 
 def _notes(facts: Mapping[str, Any], not_run: str) -> Iterable[tuple[str, str]]:
