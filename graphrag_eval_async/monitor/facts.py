@@ -121,14 +121,13 @@ class Facts:
         """Do the slow part of `collect` in slices, so that other tasks can run."""
         await work_in_slices(self.stream.aggregates.prepare())
 
-    def collect(self, max_detailed_templates: float = inf) -> dict[str, Any]:
+    def collect(self, detailed: float = inf) -> dict[str, Any]:
         """Return the facts as they are now, without what `complete` adds.
 
         Until `complete` takes them, the key `COURSES` has the courses of scores, for charts.
 
         Args:
-            max_detailed_templates: number of templates up to which templates have details, as all
-                results have.
+            detailed: number of templates up to which templates have details, as all results have.
 
         Returns:
             a new dict.
@@ -136,7 +135,7 @@ class Facts:
         now = monotonic()
         stream = self.stream
         counting = self._counting
-        groups = self._groups(max_detailed_templates)
+        groups = self._groups(max_detailed_templates=detailed)
         results_per_second = self._result_rate.at(now, counting.count)
         progress = self._progress(groups["overall"], results_per_second)
         return {
@@ -177,7 +176,7 @@ class Facts:
             "lag": {"bytes": lag.bytes, "seconds": lag.seconds},
         }
 
-    def _groups(self, max_detailed_templates: float) -> dict[str, Any]:
+    def _groups(self, *, max_detailed_templates: float) -> dict[str, Any]:
         """Return the facts of all results, of templates, of tags and of judges."""
         aggregates = self.stream.aggregates
         snapshot = aggregates.snapshot()
@@ -300,6 +299,6 @@ def _state(courses: Courses, facts: Mapping[str, Any]) -> RunState:
     overall = facts["overall"]
     # Only scores that are from 0 to 1 by definition have a confidence sequence.
     scores = [name for name in main_scores(overall) if "confidence" in overall["metrics"][name]]
-    questions = overall["number_of_questions"]
+    questions = overall.get("number_of_questions")
     has_repeats = questions is not None and questions < overall["samples"]["total"]
     return run_state(courses, scores, facts["level"], has_repeats=has_repeats)
