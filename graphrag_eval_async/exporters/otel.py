@@ -21,10 +21,16 @@ if TYPE_CHECKING:
     from graphrag_eval_async.stream import EvaluationStream
 
 EVENT = "gen_ai.evaluation.result"
-SCHEMA = "https://opentelemetry.io/schemas/1.41.0"
-SCOPE = "graphrag_eval_async"
+"""The name of the event of a score, by the GenAI conventions."""
 
-CLOSING_SECONDS = 5.0  # that the end of a run waits for the last records to be delivered
+SCHEMA = "https://opentelemetry.io/schemas/1.41.0"
+"""The version of the conventions."""
+
+SCOPE = "graphrag_eval_async"
+"""The name of the instrumentation scope of all records."""
+
+CLOSING_SECONDS = 5.0
+"""Seconds that the end of a run waits for the last records to be delivered."""
 
 
 class OtelExport:
@@ -37,7 +43,8 @@ class OtelExport:
             UsageError: a package is missing, or the environment asks for a protocol that is not
                 supported.
         """
-        self._added = self._delivered = 0
+        self._added = 0
+        self._delivered = 0
         self._with_content = captures_content()
         self._provider: Any = None
         self._logger: Any = None
@@ -46,6 +53,7 @@ class OtelExport:
             self._logger = self._provider.get_logger(SCOPE, version(), SCHEMA)
 
     def _make_provider(self) -> Any:
+        """Return a provider of loggers that counts the records that it delivers."""
         from opentelemetry.exporter.otlp.proto.http._log_exporter import OTLPLogExporter
         from opentelemetry.sdk._logs import LoggerProvider
         from opentelemetry.sdk._logs.export import BatchLogRecordProcessor, LogRecordExportResult
@@ -54,7 +62,8 @@ class OtelExport:
         class Exporter(OTLPLogExporter):
             def export(_, batch: Any) -> Any:  # noqa: N805  (`self` is that of the method around it)
                 outcome = super().export(batch)
-                self._delivered += len(batch) if outcome is LogRecordExportResult.SUCCESS else 0
+                if outcome is LogRecordExportResult.SUCCESS:
+                    self._delivered += len(batch)
                 return outcome
 
         provider = LoggerProvider(
@@ -64,7 +73,7 @@ class OtelExport:
         return provider
 
     def add(self, result: Mapping[str, Any]) -> None:
-        """Queue the records of a result; pending results have none."""
+        """Queue the records of a result for delivery; a pending result has none."""
         if self._provider is None:
             return
         from opentelemetry._logs import LogRecord, SeverityNumber
@@ -73,16 +82,19 @@ class OtelExport:
         context = _context(span_of(result))
         self._added += len(records)
         for attributes in records:
-            failed = "error.type" in attributes
-            self._logger.emit(
-                LogRecord(
-                    context=context,
-                    severity_number=SeverityNumber.WARN if failed else SeverityNumber.INFO,
-                    severity_text="WARN" if failed else None,
-                    attributes=attributes,
-                    event_name=EVENT,
-                )
+            severity = SeverityNumber.INFO
+            severity_text = None
+            if "error.type" in attributes:
+                severity = SeverityNumber.WARN
+                severity_text = "WARN"
+            record = LogRecord(
+                context=context,
+                severity_number=severity,
+                severity_text=severity_text,
+                attributes=attributes,
+                event_name=EVENT,
             )
+            self._logger.emit(record)
 
     def close(self) -> None:
         """Deliver what is queued, for at most `CLOSING_SECONDS`; warn of records that were not
@@ -90,6 +102,7 @@ class OtelExport:
         """
         if self._provider is None:
             return
+        # A thread, since a shutdown has no limit of time; the process need not wait for it.
         closing = threading.Thread(target=self._provider.shutdown, daemon=True)
         self._provider = None
         closing.start()
@@ -105,8 +118,10 @@ class OtelExport:
 
 
 def _context(ids: tuple[int, int] | None) -> Any:
-    """Return the context of a span with these ids of its trace and its own; an empty one without
-    them.
+    """Return the context of a span that another process recorded.
+
+    Args:
+        ids: the ids of its trace and of the span itself; None for an empty context.
     """
     from opentelemetry.context import Context
     from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, set_span_in_context
@@ -143,6 +158,7 @@ def check_export() -> bool:
 
 
 def _setting(name: str) -> str:
+    """Return an environment variable in lower case, without blanks; empty if it is not set."""
     return os.environ.get(name, "").strip().lower()
 
 

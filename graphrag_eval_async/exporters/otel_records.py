@@ -14,36 +14,51 @@ from graphrag_eval_async.records.results import observe
 from graphrag_eval_async.steps.failure import NO_FAILURE
 from graphrag_eval_async.unicode import in_utf8
 
-MAX_EXPLANATION = 2048  # characters
+MAX_EXPLANATION = 2048
+"""Maximum number of characters of an explanation in a record."""
 
-CAPTURE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
+CAPTURE_VARIABLE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 """The environment variable that allows content of answers in telemetry, by OpenTelemetry's
 conventions.
 """
 
-Attributes: TypeAlias = dict[str, str | int | float]
+CAPTURE_VALUES = {"true", "span_and_event", "event_only"}
+"""Its values that allow content in events."""
 
-_TRACE_ID, _SPAN_ID = re.compile(r"(?!0+$)[0-9a-f]{32}"), re.compile(r"(?!0+$)[0-9a-f]{16}")
-_EXPLANATIONS = {
+Attributes: TypeAlias = dict[str, str | int | float]
+"""The attributes of a log record, by name."""
+
+LABELS = {0.0: "fail", 1.0: "pass"}
+"""The labels of scores from 0 to 1; that of other scores is `PARTIAL`."""
+
+PARTIAL = "partial"
+
+# Ids of only zeros are invalid, by OpenTelemetry's specification.
+_TRACE_ID = re.compile(r"(?!0+$)[0-9a-f]{32}")
+_SPAN_ID = re.compile(r"(?!0+$)[0-9a-f]{16}")
+
+EXPLANATIONS: Mapping[str, tuple[str, ...]] = {
     value: (f"{value}_reason", f"{metric.name}_reason")
     for metric in JUDGED
     for value in metric.values
 } | {"steps_score": (REASON,), "answer_match": ("answer_match_reason",)}
+"""For each metric, the keys of a result that may explain its value, the best first."""
 
 
 def captures_content() -> bool:
     """Return whether the environment allows records to hold what judges said."""
-    return os.environ.get(CAPTURE, "").strip().lower() in {"true", "span_and_event", "event_only"}
+    return os.environ.get(CAPTURE_VARIABLE, "").strip().lower() in CAPTURE_VALUES
 
 
 def records_of(result: Mapping[str, Any], *, with_content: bool) -> list[Attributes]:
-    """Return the attributes of a record for each score of a result; of failed metrics with
-    ``error.type``.
+    """Return the attributes of the records of a result, one for each of its metrics.
 
-    A pending result has no records. A response without an answer may lack a judged score because
-    nobody asked for it, so it has no record of any.
+    A metric that failed has the attribute ``error.type`` instead of a value. A pending result has
+    no records. A response without an answer may lack a judged score because nobody asked for it,
+    so there is no record of such a score.
 
     Args:
+        result: the result.
         with_content: whether records hold what judges said.
 
     Raises:
@@ -51,54 +66,91 @@ def records_of(result: Mapping[str, Any], *, with_content: bool) -> list[Attribu
     """
     if "pending" in result:
         return []
-    seen = observe(result, include_errors=True)
+    evaluation = observe(result, include_errors=True)
     records: list[Attributes] = []
-    for metric, value in seen.values:
+    for metric, value in evaluation.values:
         if is_score(metric):
-            records.append(_scored(result, metric, value, with_content=with_content))
-    for metric, kind in seen.outcomes:
-        is_known = metric == "steps_score" or kind not in {RESPONSE_ERROR, NO_ANSWER}
-        if is_known and metric not in {REASON, OUTPUTS} and kind != TEXT and is_score(metric):
-            records.append({"gen_ai.evaluation.name": metric, "error.type": kind})
-    about = _about(result)
+            records.append(_score_record(result, metric, value, with_content=with_content))
+    for metric, cause in evaluation.outcomes:
+        if _is_failed_score(metric, cause):
+            records.append({"gen_ai.evaluation.name": metric, "error.type": cause})
+    about_result = _about_result(result)
     for attributes in records:
-        attributes |= about
+        attributes.update(about_result)
     return records
 
 
-def _scored(
+def _is_failed_score(metric: str, cause: str) -> bool:
+    """Return whether an outcome of a result says that one of its scores failed.
+
+    Args:
+        metric: the name of a metric, or another key that has outcomes.
+        cause: why it has no value.
+    """
+    if metric in {REASON, OUTPUTS} or not is_score(metric):
+        return False
+    if cause == TEXT:
+        # The output of an evaluation is a text, as it should be.
+        return False
+    # Without an answer, only the steps were surely to be scored.
+    return metric == "steps_score" or cause not in {RESPONSE_ERROR, NO_ANSWER}
+
+
+def _score_record(
     result: Mapping[str, Any], metric: str, value: float, *, with_content: bool
 ) -> Attributes:
-    scored: Attributes = {
+    """Return the attributes of a score: its name, value, label and explanation.
+
+    Args:
+        result: the result that has the score.
+        metric: the name of the score.
+        value: its value.
+        with_content: whether the record may hold what a judge said.
+    """
+    record: Attributes = {
         "gen_ai.evaluation.name": metric,
         "gen_ai.evaluation.score.value": float(value),
     }
     if metric in BOUNDED_METRICS:
-        label = {0.0: "fail", 1.0: "pass"}.get(value, "partial")
-        scored["gen_ai.evaluation.score.label"] = label
-    if with_content or metric == "steps_score":  # Why steps failed quotes nothing.
-        keys = _EXPLANATIONS.get(metric, (f"{metric}_reason",))
-        reason = next((result[key] for key in keys if isinstance(result.get(key), str)), "")
-        if reason and reason != NO_FAILURE:
-            scored["gen_ai.evaluation.explanation"] = in_utf8(reason)[:MAX_EXPLANATION]
-    return scored
+        record["gen_ai.evaluation.score.label"] = LABELS.get(value, PARTIAL)
+    # Why steps failed quotes nothing of an answer.
+    if with_content or metric == "steps_score":
+        explanation = _explanation_of(result, metric)
+        if explanation and explanation != NO_FAILURE:
+            record["gen_ai.evaluation.explanation"] = in_utf8(explanation)[:MAX_EXPLANATION]
+    return record
 
 
-def _about(result: Mapping[str, Any]) -> Attributes:
-    found: Attributes = {"graphrag_eval.template_id": in_utf8(result["template_id"])}
-    for name in ("question_id", "status"):
-        if isinstance(value := result.get(name), str):
-            found[f"graphrag_eval.{name}"] = in_utf8(value)
-    if isinstance(sample := result.get("sample"), int):
-        found["graphrag_eval.sample"] = sample
-    if (response := result.get("response_id")) is not None:
-        found["gen_ai.response.id"] = in_utf8(str(response))
-    return found
+def _explanation_of(result: Mapping[str, Any], metric: str) -> str:
+    """Return what a result says about the value of a metric; an empty text if it says nothing."""
+    for key in EXPLANATIONS.get(metric, (f"{metric}_reason",)):
+        explanation = result.get(key)
+        if isinstance(explanation, str):
+            return explanation
+    return ""
+
+
+def _about_result(result: Mapping[str, Any]) -> Attributes:
+    """Return the attributes that identify a result, as far as it has them."""
+    attributes: Attributes = {"graphrag_eval.template_id": in_utf8(result["template_id"])}
+    for key in ("question_id", "status"):
+        value = result.get(key)
+        if isinstance(value, str):
+            attributes[f"graphrag_eval.{key}"] = in_utf8(value)
+    sample = result.get("sample")
+    if isinstance(sample, int):
+        attributes["graphrag_eval.sample"] = sample
+    response_id = result.get("response_id")
+    if response_id is not None:
+        attributes["gen_ai.response.id"] = in_utf8(str(response_id))
+    return attributes
 
 
 def span_of(result: Mapping[str, Any]) -> tuple[int, int] | None:
-    """Return the ids of the trace and of the agent's span; None unless the response has valid
-    ones.
+    """Return the ids of the trace and of the agent's span that a response names, as numbers.
+
+    Returns:
+        None unless the response has both ids, and they are valid.
     """
     metadata = result.get("metadata")
     if not isinstance(metadata, Mapping):

@@ -16,7 +16,7 @@ from graphrag_eval_async import (
     run_evaluation,
 )
 from graphrag_eval_async.exporters.otel import OtelExport
-from graphrag_eval_async.exporters.otel_records import CAPTURE, MAX_EXPLANATION
+from graphrag_eval_async.exporters.otel_records import CAPTURE_VARIABLE, MAX_EXPLANATION
 from tests.cli.support import REFERENCE, Folder, failed, response, run
 from tests.support import hostile
 from tests.support.summaries import result
@@ -108,7 +108,7 @@ def test_each_score_is_a_record(posts: list[Post], monkeypatch: pytest.MonkeyPat
     """What judges said is in it on request only."""
     found = sent(posts, RESULT, {**RESULT, "pending": ["answer_f1"]})
     assert [each[EXPLANATION] for each in found if EXPLANATION in each] == ["missed_retrieval"]
-    monkeypatch.setenv(CAPTURE, "true")
+    monkeypatch.setenv(CAPTURE_VARIABLE, "true")
     named = {each[NAME]: each for each in sent(posts, RESULT)}
     assert {*named} == {*ANSWERS, "steps_score", "answer_relevance", "retrieval_answer_recall"}
     assert named["steps_score"] == {
@@ -136,7 +136,7 @@ def test_each_score_is_a_record(posts: list[Post], monkeypatch: pytest.MonkeyPat
 
 
 async def test_any_text_can_be_encoded(posts: list[Post], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(CAPTURE, "true")
+    monkeypatch.setenv(CAPTURE_VARIABLE, "true")
     results = await run_evaluation(hostile.reference(), hostile.responses(), missing="skip")
     found = sent(posts, *(each | {"template_id": "\ud800"} for each in results))
     assert len(found) >= len(results)
