@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphrag_eval_async.cli.commands.watch.screen import bar, render, trend_bars
+from graphrag_eval_async.cli.commands.watch.cells import bar, trend_bars
+from graphrag_eval_async.cli.commands.watch.screen import render
 from tests.cli.watch.support import (
     ALERT,
     JUDGE,

@@ -1,0 +1,176 @@
+"""The cells of tables on the screen: values, changes, bars and trends as text."""
+
+from __future__ import annotations
+
+from math import ceil
+from typing import TYPE_CHECKING, Any
+
+from rich.text import Text
+
+from graphrag_eval_async.catalogue.metrics import ERROR_RATE, is_score
+from graphrag_eval_async.records.snapshots import interval_of_mean, mean_of_questions
+from graphrag_eval_async.reports.windows import duration_name
+from graphrag_eval_async.text import dollars, number, one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from graphrag_eval_async.reports.history import Course
+
+TREND_BARS = "▁▂▃▄▅▆▇█"
+"""Bars for values from 0 to 1."""
+
+BAR_PARTS = " ▏▎▍▌▋▊▉"
+"""Beginnings of a cell, from none of it to seven eighths."""
+
+BAR_CELLS = 10
+"""Width of a bar whose value is 1."""
+
+TREND_SHARE = 8
+"""Each point of a trend is over this part of all results: few values vary by chance alone."""
+
+LEAST_CHANGE = 0.0005
+"""Least change of a score that is shown: a smaller one is 0 in three digits."""
+
+LEAST_TWO_DIGITS = 0.025
+"""Half-width of an interval from which two digits are enough."""
+
+MAX_CHARACTERS = 300
+"""Maximum number of characters of a text: more than a line has."""
+
+COST = "cost"
+"""The key of the cost of judging a result, in the facts of a group of results."""
+
+ERROR_RATE_HEADING = "error rate"
+RESOURCE_HEADINGS = {"total_tokens": "tokens", "elapsed_sec": "seconds", COST: "cost"}
+"""The resources that are shown, with their names on the screen."""
+
+
+def value_text(metric: str, value: float | None, *, digits: int = 3) -> str:
+    """Return a value of a metric as text, scores with so many digits; empty for None."""
+    if value is None:
+        return ""
+    if metric == ERROR_RATE:
+        return f"{value:.1%}"
+    if metric == COST:
+        return dollars(value)
+    if is_score(metric) and abs(value) <= 1:
+        return f"{value:.{digits}f}"
+    return number(value)
+
+
+def heading_of(metric: str) -> str:
+    """Return the name of a metric on the screen."""
+    if metric == ERROR_RATE:
+        return ERROR_RATE_HEADING
+    return RESOURCE_HEADINGS.get(metric) or printable(metric)
+
+
+def is_quality(metric: str) -> bool:
+    """Return whether a metric measures how good answers are: a score, or the error rate."""
+    return is_score(metric) and metric != COST
+
+
+def change_text(
+    state: Mapping[str, Any],
+    template: str | None,
+    metric: str,
+    *,
+    recent: float | None,
+    mean: float | None,
+) -> Text:
+    """Return how a metric changed: in colour if this is clear, otherwise its recent difference.
+
+    Args:
+        state: the state of the run, with its clear changes.
+        template: the template; None for all results.
+        metric: the metric.
+        recent: its mean over the window; None without one.
+        mean: its mean over all results.
+    """
+    for change in state["changes"]:
+        if (change["template"], change["metric"]) == (template, metric):
+            arrow = "▼" if change["after"] < change["before"] else "▲"
+            style = "bold red" if change["is_loss"] else "bold green"
+            before = value_text(metric, change["before"], digits=2)
+            return Text(f"{arrow} from {before}", style)
+    if recent is None or mean is None or not is_quality(metric):
+        return Text()
+    difference = recent - mean
+    if abs(difference) < LEAST_CHANGE:
+        return Text("±0", "dim")
+    if metric == ERROR_RATE:
+        return Text(f"{difference:+.1%}", "dim")
+    return Text(f"{difference:+.3f}", "dim")
+
+
+def half_width(name: str, statistics: Mapping[str, Any]) -> str:
+    """Return how sure the mean of a score is, such as "±0.05".
+
+    It is the distance from the mean to the farther end of its confidence interval. It is empty if
+    there is no interval, or only one of another mean: that of first samples, if questions repeat.
+    """
+    interval = interval_of_mean(statistics, "confidence")
+    if interval is None or not is_quality(name):
+        return ""
+    mean = mean_of_questions(statistics)
+    distance = max(interval["high"] - mean, mean - interval["low"])
+    digits = 2 if distance >= LEAST_TWO_DIGITS else 3
+    return f"±{distance:.{digits}f}"
+
+
+def has_window(facts: Mapping[str, Any]) -> bool:
+    """Return whether the window has fewer results than the run, so that recent means differ."""
+    samples = facts["overall"]["samples"]
+    return bool(samples["window"] != samples["total"])
+
+
+def window_in_words(window: Mapping[str, float]) -> str:
+    """Return the window of recent results, such as "last 200" or "last 5m"."""
+    if "last" in window:
+        return f"last {window['last']:,}"
+    return f"last {duration_name(window['seconds'])}"
+
+
+def bar(value: float | None, *, is_bad: bool = False) -> Text:
+    """Return a bar from 0 to 1, `BAR_CELLS` wide; blank for None.
+
+    Args:
+        value: a value from 0 to 1.
+        is_bad: whether the bar is red.
+    """
+    if value is None:
+        return Text()
+    eighths = round(value * BAR_CELLS * 8)
+    full_cells, rest = divmod(eighths, 8)
+    filled = "█" * full_cells
+    if rest:
+        filled += BAR_PARTS[rest]
+    text = Text(filled, "red" if is_bad else "cyan")
+    return text.append("·" * (BAR_CELLS - len(filled)), "dim")
+
+
+def trend_of(course: Course, metric: str, most: int) -> str:
+    """Return the course of the recent mean of a metric as at most so many bars from 0 to 1."""
+    means = course.recents(metric, course.results // TREND_SHARE)
+    if not any(mean is not None for mean in means):
+        return ""
+    # The latest point and, with too many points, every second, third, ... one before it.
+    step = ceil(len(means) / most)
+    return trend_bars(means[::-1][::step][::-1])
+
+
+def trend_bars(points: Iterable[float | None]) -> str:
+    """Return points as bars from 0 to 1; blank where there is none, or another value."""
+    bars = ""
+    for point in points:
+        if point is None or not 0 <= point <= 1:
+            bars += " "
+        else:
+            bars += TREND_BARS[round(point * (len(TREND_BARS) - 1))]
+    return bars
+
+
+def printable(text: str) -> str:
+    """Return text in one line without control characters, at most as long as a line may be."""
+    return one_line(text, limit=MAX_CHARACTERS)
