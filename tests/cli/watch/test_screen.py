@@ -170,12 +170,14 @@ def test_the_most_fallen_templates_come_before_the_lowest() -> None:
         change("lines", "steps_score", 0.95, 0.73),
         change("transformers", "steps_score", 0.9, 0.85),
         change("settings", "steps_score", 0.5, 0.7, is_loss=False),
+        change("transformers", "error_rate", 0.0, 0.02),
     ]
     lines = shown(facts(judged=False, state=WORSE | {"changes": changes}), 100, 40)
     start = lines.index(next(line for line in lines if line.startswith("templates, fallen first")))
     rows = [line.split() for line in lines[start + 1 : start + 5]]
     assert [row[0] for row in rows] == ["lines", "transformers", "settings", "measurements"]
     assert "▼ from 0.95" in lines[start + 1]
+    assert "  ▲ 2.0%  " in lines[start + 2]
     assert "▲ from 0.50" in lines[start + 3]
     assert "-0.040" in lines[start + 4]
 

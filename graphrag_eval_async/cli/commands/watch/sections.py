@@ -199,7 +199,7 @@ def _template_columns(
         ),
         Column(
             heading="errors",
-            cells=[_error_cell(group, facts) for group in groups],
+            cells=[_error_cell(name, facts) for name in names],
             importance=ERRORS_IMPORTANCE,
         ),
     ]
@@ -240,10 +240,15 @@ def _columns_of_score(
     ]
 
 
-def _error_cell(group: Mapping[str, Any], facts: Mapping[str, Any]) -> Text:
-    """Return the recent error rate of a template."""
-    rate = _recent_or_mean(group["error_rate"], facts)
-    return Text(value_text(ERROR_RATE, rate), "red" if rate else "")
+def _error_cell(name: str, facts: Mapping[str, Any]) -> Text:
+    """Return the recent error rate of a template, with an arrow if it clearly changed."""
+    rate = _recent_or_mean(facts["templates"][name][ERROR_RATE], facts)
+    text = value_text(ERROR_RATE, rate)
+    for change in facts["state"]["changes"]:
+        if (change["template"], change["metric"]) == (name, ERROR_RATE):
+            arrow = "▲" if change["is_loss"] else "▼"
+            return Text(f"{arrow} {text}", "bold red" if change["is_loss"] else "bold green")
+    return Text(text, "red" if rate else "")
 
 
 def _score_cell(group: Mapping[str, Any], score: str, facts: Mapping[str, Any]) -> Text:
@@ -294,19 +299,24 @@ def _falls_of_templates(state: Mapping[str, Any]) -> dict[str, float]:
 
 
 def recent_quality(group: Mapping[str, Any], scores: Iterable[str]) -> float:
-    """Return the mean of the recent means of scores, with 0 for recent errors.
+    """Return how good the recent results of a template are, from its scores and errors.
 
-    Where nothing is recent, all results count. A group without scores and errors has 1.
+    It is the mean of the recent means of the scores, where an error counts as 0. Where nothing is
+    recent, all results count. A template without scores and errors has 1.
     """
+    scored = [group["metrics"][name] for name in scores if name in group["metrics"]]
+    means = [_recent_mean_or_zero(statistics) for statistics in scored]
+    quality = sum(means) / len(means) if means else 1.0
+    return quality * (1 - _recent_mean_or_zero(group[ERROR_RATE]))
 
-    def recent(statistics: Mapping[str, Any]) -> float:
-        if statistics["window"] is not None:
-            return float(statistics["window"])
-        return mean_of_questions(statistics) if statistics["mean"] is not None else 0.0
 
-    means = [recent(group["metrics"][name]) for name in scores if name in group["metrics"]]
-    mean = sum(means) / len(means) if means else 1.0
-    return mean * (1 - recent(group["error_rate"]))
+def _recent_mean_or_zero(statistics: Mapping[str, Any]) -> float:
+    """Return the recent mean of a metric, or else that of all results; 0 without any value."""
+    if statistics["window"] is not None:
+        return float(statistics["window"])
+    if statistics["mean"] is not None:
+        return mean_of_questions(statistics)
+    return 0.0
 
 
 def failures_section(facts: Mapping[str, Any], width: int) -> Section:
