@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from math import inf
-from statistics import fmean
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
@@ -82,7 +81,7 @@ class WorstAnswers:
         scores = _scores_of(result)
         if reason != AGENT_ERROR and not scores:
             return
-        quality = -inf if reason == AGENT_ERROR else fmean(scores.values())
+        quality = -inf if reason == AGENT_ERROR else sum(scores.values()) / len(scores)
         if quality >= 1:
             return
         kept = self._by_reason.get(reason, [])
@@ -149,12 +148,7 @@ def _scores_of(result: Mapping[str, Any]) -> dict[str, float]:
     """Return the scores of a result that rank results; an error of the agent has none."""
     if result.get("status") == "error":
         return {}
-    scores = {}
-    for name in SCORES:
-        score = result.get(name)
-        if isinstance(score, int | float):
-            scores[name] = float(score)
-    return scores
+    return {name: result[name] for name in SCORES if result.get(name) is not None}
 
 
 def _detail_of(result: Mapping[str, Any]) -> str:

@@ -17,16 +17,23 @@ from graphrag_eval_async.stream.http_agent import http_agent
 from graphrag_eval_async.text import tell
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from graphrag_eval_async.cli.command_table import Given
     from graphrag_eval_async.cli.exits import Exit, Interrupts
 
-# Values of options of `evaluate` that this command lacks.
-OF_FILES = {"format": None, "dedupe": "position", "shard": None, "jobs": 1}
+OPTIONS_OF_FILES = {"format": None, "dedupe": "position", "shard": None, "jobs": 1}
+"""Values of the options of `evaluate` that this command lacks."""
 
 
 def parse_param(text: str) -> tuple[str, str]:
+    """Return the name and the value of a parameter, written as ``NAME=TEXT``.
+
+    Raises:
+        ValueError: the name is missing, or ``=``.
+    """
     name, equals, value = text.partition("=")
-    if not (name and equals):
+    if not name or not equals:
         raise ValueError(
             f"{text!r}: expected NAME=TEXT, such as dataset=https://example.org/films/"
         )
@@ -34,24 +41,32 @@ def parse_param(text: str) -> tuple[str, str]:
 
 
 def parse_header(text: str) -> tuple[str, str]:
-    """The name and the value of a header; the error does not quote them, since they may be
-    secret.
+    """Return the name and the value of a header, written as ``NAME: VALUE``.
+
+    Raises:
+        ValueError: either is missing. The error does not quote them, since they may be secret.
     """
-    name, _, value = map(str.strip, text.partition(":"))
-    if not (name and value):
+    name, _, value = text.partition(":")
+    name = name.strip()
+    value = value.strip()
+    if not name or not value:
         raise ValueError("expected NAME: VALUE, such as 'Authorization: Bearer ${TOKEN}'")
     return name, value
 
 
 def run(given: Given, interrupts: Interrupts) -> Exit:
     """Run the command."""
-    for name, pairs in {"--param": given.param, "--header": given.header}.items():
-        if len(dict(pairs)) < len(pairs):
-            raise UsageError(f"{name}: the same name is given twice")
-    path, body = given.body or (None, None)
+    _check_names("--param", given.param)
+    _check_names("--header", given.header)
+
+    body_path = None
+    body = None
+    if given.body is not None:
+        body_path, body = given.body
+    default_method = "GET" if body_path is None else "POST"
     agent = http_agent(
         given.url,
-        method=given.method or ("GET" if path is None else "POST"),
+        method=given.method or default_method,
         params=dict(given.param),
         body=body,
         headers=dict(given.header),
@@ -61,20 +76,43 @@ def run(given: Given, interrupts: Interrupts) -> Exit:
         timeout=given.timeout,
         retries=given.retries,
     )
-    given = given.replace(
-        **OF_FILES, body=path, source=urlsplit(given.url).netloc.rpartition("@")[2]
-    )
+
+    # Without the user and the password in the address.
+    host = urlsplit(given.url).netloc.rpartition("@")[2]
+    given = given.replace(**OPTIONS_OF_FILES, body=body_path, source=host)
     check_parts(given)
     return to_output(given, partial(_ask, agent=agent, interrupts=interrupts))
 
 
+def _check_names(option: str, pairs: Sequence[tuple[str, str]]) -> None:
+    """Raise a `UsageError` if two pairs of a name and a value have the same name."""
+    names = {name for name, _ in pairs}
+    if len(names) < len(pairs):
+        raise UsageError(f"{option}: the same name is given twice")
+
+
 def _ask(given: Given, *, agent: http_agent, interrupts: Interrupts) -> Exit:
-    config, reference = config_of(given), reference_of(given)
+    """Ask the agent each question, and evaluate the answers as they come."""
+    config = config_of(given)
+    reference = reference_of(given)
     check_files(given, config, given.body, pages=[given.report])
     check_gates(given, reference, config)
-    asking = {name: getattr(given, name) for name in ("max_concurrency", "repeats", "retry_errors")}
+
+    until = None
     if given.until:
         tell(sys.stderr, "--until: questions are asked in random order, the same in each run")
-        asking["until"] = Until(given.until[0], given.level)
-    asking |= {"make": evaluate_agent, "asked": Asked(len(reference) * given.repeats)}
-    return evaluate_here(given, reference, agent, config, interrupts, counted=reference, **asking)
+        until = Until(given.until[0], given.level)
+    return evaluate_here(
+        given,
+        reference,
+        agent,
+        config,
+        interrupts,
+        counted=reference,
+        asked=Asked(len(reference) * given.repeats),
+        make=evaluate_agent,
+        max_concurrency=given.max_concurrency,
+        repeats=given.repeats,
+        retry_errors=given.retry_errors,
+        until=until,
+    )

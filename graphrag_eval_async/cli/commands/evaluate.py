@@ -58,6 +58,9 @@ if TYPE_CHECKING:
 
 DEFAULT_SEED = 0
 
+MAX_PROBLEM = 300
+"""Maximum number of characters of a problem that is quoted."""
+
 MAX_PATH = 2000
 """Maximum number of characters of a line with the path of the results."""
 
@@ -223,23 +226,37 @@ def evaluate_here(
 
 
 class _Problems:
-    """The problems of traces, and the first of each other kind, that results tell."""
+    """Collects the problems that results tell: all kinds of problems of traces, and of each other
+    kind the first.
+    """
 
     def __init__(self, config: Config | None) -> None:
-        self._of_traces, self._firsts = Counter[str](), dict[str, str]()
-        names = config.custom_metrics if config is not None else ()
-        self._kinds = {f"{name}_error": f"first error of {name}" for name in names}
-        self._kinds[EXECUTION_ERROR] = "first query that could not be run"
+        """Prepare to collect also the errors of the custom metrics of a configuration."""
+        self._trace_problems = Counter[str]()
+        # What problems are called, by the key of a result that holds them.
+        self._names = {EXECUTION_ERROR: "first query that could not be run"}
+        if config is not None:
+            for metric in config.custom_metrics:
+                self._names[f"{metric}_error"] = f"first error of {metric}"
+        self._first_problems: dict[str, str] = {}
 
     def add(self, result: Mapping[str, Any]) -> None:
-        self._of_traces.update({kind_of_problem(text) for text in result.get("trace_problems", ())})
-        for key, kind in self._kinds.items():
-            if key in result and key not in self._firsts:
-                self._firsts[key] = f"{kind}: {result['question_id']}: {result[key]}"
+        """Collect the problems of a result."""
+        # A set, since a result counts once for each kind of problem.
+        self._trace_problems.update(
+            {kind_of_problem(problem) for problem in result.get("trace_problems", ())}
+        )
+        for key, name in self._names.items():
+            if key in result and key not in self._first_problems:
+                self._first_problems[key] = f"{name}: {result['question_id']}: {result[key]}"
 
     def lines(self) -> list[str]:
-        told = [one_line(f"trace problems: {counts(self._of_traces)}")] if self._of_traces else []
-        return told + [one_line(first, limit=300) for first in self._firsts.values()]
+        """Return the problems in a line each, in which foreign text is escaped."""
+        lines = []
+        if self._trace_problems:
+            lines.append(one_line(f"trace problems: {counts(self._trace_problems)}"))
+        first_problems = self._first_problems.values()
+        return lines + [one_line(problem, limit=MAX_PROBLEM) for problem in first_problems]
 
 
 def _where_results_are(given: Given) -> list[str]:
