@@ -35,7 +35,8 @@ if TYPE_CHECKING:
     from graphrag_eval_async.reports.kept import Entry
     from graphrag_eval_async.reports.worst import WorstQuestion
 
-UPDATE_SECONDS = 0.5  # Least time between two updates of a page.
+UPDATE_SECONDS = 0.5
+"""Least time between two updates of a page."""
 
 LEAST_SECONDS = 0.05
 """Least time between two updates of a page when the run ends, with many browsers open."""
@@ -45,11 +46,13 @@ RENDER_SHARE = 0.1
 often.
 """
 
-RESULT_METRICS = 4  # How many metrics lists of results show.
+RESULT_METRICS = 4
+"""Maximum number of metrics that a list of results shows."""
 
 NO_RESULTS = "None yet."
 
 MAX_LINE_BYTES = 1 << 25
+"""Maximum length of a line in a file of results, 32 MiB; the rest of a longer one is ignored."""
 
 
 class Page:
@@ -212,40 +215,65 @@ class Board:
 def list_of(
     note: str, results: Sequence[Mapping[str, Any]], questions: Sequence[WorstQuestion], base: str
 ) -> str:
-    """The content of a page with a table of results or questions."""
-    metrics = result_metrics(results, RESULT_METRICS)
-    names = {"results": results, "result_metrics": metrics, "questions": questions, "base": base}
-    return render("_list.html", note=note, **names)
+    """Render a page with a note, and a table of results or of questions, unless both are empty.
+
+    Args:
+        note: a sentence about the table.
+        results: rows of results, as `Entry.row` returns them.
+        questions: the questions.
+        base: what addresses of pages begin with.
+    """
+    return render(
+        "_list.html",
+        note=note,
+        results=results,
+        result_metrics=result_metrics(results, RESULT_METRICS),
+        questions=questions,
+        base=base,
+    )
 
 
 def result_at(path: str, offset: int) -> dict[str, Any] | None:
-    """The result in the line that begins at `offset` bytes; None if none does."""
+    """Return the result in the line of a file that begins after `offset` bytes.
+
+    Returns:
+        None if no line begins there, if it holds no result, or if the file cannot be read.
+    """
     with suppress(OSError, OverflowError, ValueError), open(path, "rb") as file:
-        file.seek(max(0, offset - 1))
-        if not offset or file.read(1) == b"\n":
-            return _read(file.readline(MAX_LINE_BYTES))
+        is_start_of_line = offset == 0
+        if offset > 0:
+            file.seek(offset - 1)
+            is_start_of_line = file.read(1) == b"\n"
+        if is_start_of_line:
+            return _decode_result(file.readline(MAX_LINE_BYTES))
     return None
 
 
 def results_of(path: str, question_id: str) -> list[dict[str, Any]]:
-    """The latest `KEPT` results of a question in a file, the latest first; `number` leads to
-    their page.
+    """Return the rows of the latest `KEPT` results of a question in a file, the latest first.
+
+    The `number` of a row leads to the page of its result. Lines that hold no result are skipped,
+    and a file that cannot be read has none.
     """
-    offset, found = 0, deque[dict[str, Any]](maxlen=KEPT)
-    wanted = orjson.dumps(question_id)
+    offset = 0
+    rows = deque[dict[str, Any]](maxlen=KEPT)
+    encoded_id = orjson.dumps(question_id)
     with suppress(OSError), open(path, "rb") as file:
         while line := file.readline(MAX_LINE_BYTES):
-            result = _read(line) if wanted in line else None
+            # Most lines do not name the question, and finding that out is fast.
+            result = _decode_result(line) if encoded_id in line else None
             if result is not None and result.get("question_id") == question_id:
                 with suppress(AggregationError):
                     entry = entry_of(0, observe(result, include_errors=True))
-                    found.appendleft(entry.row | {"number": f"at/{offset}"})
+                    rows.appendleft(entry.row | {"number": f"at/{offset}"})
             offset += len(line)
-    return [*found]
+    return [*rows]
 
 
-def _read(line: bytes) -> dict[str, Any] | None:
-    with suppress(orjson.JSONDecodeError):
+def _decode_result(line: bytes) -> dict[str, Any] | None:
+    """Return the result in a line of JSON; None if the line holds none."""
+    try:
         result = orjson.loads(line)
-        return result if isinstance(result, dict) else None
-    return None
+    except orjson.JSONDecodeError:
+        return None
+    return result if isinstance(result, dict) else None

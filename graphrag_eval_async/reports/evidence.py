@@ -6,23 +6,14 @@ from collections.abc import Hashable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import orjson
-
-from graphrag_eval_async.catalogue.judged import JUDGED
 from graphrag_eval_async.catalogue.metrics import (
-    ANSWER_MATCH,
-    BY,
-    COST,
-    DISAGREEMENT,
-    RESOURCES,
-    RESULT_KEYS,
-    STEP_METRICS,
     VALUES_F1,
 )
 from graphrag_eval_async.catalogue.outcomes import AGENT_ERROR, EXECUTION_ERROR, REASON
 from graphrag_eval_async.catalogue.reference_steps import REFERENCE_QUERY
 from graphrag_eval_async.errors import ComparatorError, ComparisonBudgetExceeded, MalformedStep
 from graphrag_eval_async.reports.cells import MISSING, UNEXPECTED, Grid, Marks, mark_differences
+from graphrag_eval_async.reports.values import Value, cut, value_text, values_of
 from graphrag_eval_async.reports.wording import reason_in_words
 from graphrag_eval_async.steps import Budget, accepted_names, prepare_step
 from graphrag_eval_async.steps.actual import ActualStep
@@ -33,11 +24,22 @@ from graphrag_eval_async.steps.retrieval import read_documents
 from graphrag_eval_async.text import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
-ROWS, COLUMNS, DOCUMENTS = 50, 12, 20  # of a table or a list that are shown
-CHARACTERS, CELL = 4000, 400  # of a text, and of a cell
-STEPS = 500_000  # budget for finding the differences of a step: a tenth of a second
+ROWS = 50
+"""Maximum number of rows of a table that are shown."""
+
+COLUMNS = 12
+"""Maximum number of columns of a table that are shown."""
+
+DOCUMENTS = 20
+"""Maximum number of documents of a step that are shown."""
+
+CELL = 400
+"""Maximum number of characters of a cell that are shown."""
+
+STEPS = 500_000
+"""Budget for finding the differences of a step: a tenth of a second."""
 
 COMPARED_ROWS = 1000
 """Maximum number of rows of a table whose cells are compared; a longer one has no marks."""
@@ -87,18 +89,9 @@ class Marked(NamedTuple):
     mark: str
 
 
-class Value(NamedTuple):
-    """A metric of a result or step: its values, and what its judges said."""
-
-    name: str
-    values: list[tuple[str, Any]]
-    reason: str
-    error: str
-    cost: float | None
-    judges: list[tuple[str, str]]
-
-
 class Step(NamedTuple):
+    """A step as it is shown: texts are cut, and empty where there is nothing."""
+
     name: str
     args: str
     error: str
@@ -126,33 +119,41 @@ class Pair(NamedTuple):
     columns: str = ""
 
 
+SHOWN_KEYS = {
+    "template": "template_id",
+    "sample": "sample",
+    "status": "status",
+    "failure": REASON,
+    "failure in detail": "failure_detail",
+    "response": "response_id",
+}
+"""The keys that identify a result or say why it failed, by the names that a page gives them."""
+
+TEXT_KEYS = (
+    "question_id",
+    "template_id",
+    "question_text",
+    "reference_answer",
+    "actual_answer",
+    "status",
+    "error",
+)
+"""The keys of a result that its page shows as text; None if it has no such key."""
+
+
 def result_names(result: Result) -> dict[str, Any]:
-    """What the page of a result shows: what identifies it and why it failed, its texts, metrics
-    and steps.
+    """Return the names that the templates of a result use: `about`, which identifies it and says
+    why it failed, `result` with its texts, and its `metrics` and `pairs` of steps.
     """
-    about = {
-        "template": "template_id",
-        "sample": "sample",
-        "status": "status",
-        "failure": REASON,
-        "failure in detail": "failure_detail",
-        "response": "response_id",
-    }
-    texts = (
-        "question_id",
-        "template_id",
-        "question_text",
-        "reference_answer",
-        "actual_answer",
-        "status",
-    )
+    about = []
+    for name, key in SHOWN_KEYS.items():
+        value = result.get(key)
+        if value is not None and value != NO_FAILURE:
+            text = reason_in_words(str(value)) if key == REASON else str(value)
+            about.append((name, text))
     return {
-        "about": [
-            (name, (reason_in_words if key == REASON else str)(str(result[key])))
-            for name, key in about.items()
-            if result.get(key) is not None and result[key] != NO_FAILURE
-        ],
-        "result": {name: result.get(name) for name in (*texts, "error")},
+        "about": about,
+        "result": {key: result.get(key) for key in TEXT_KEYS},
         "metrics": [*values_of(result)],
         "pairs": pairs_of(result),
     }
@@ -178,7 +179,9 @@ def outcome_of(result: Result) -> Outcome:
     detail = result.get("failure_detail")
     if detail is None and reason == AGENT_ERROR:
         detail = result.get("error")
-    return Outcome("wrong", reason_in_words(str(reason)), "" if detail is None else _text(detail))
+    return Outcome(
+        "wrong", reason_in_words(str(reason)), "" if detail is None else value_text(detail)
+    )
 
 
 def pairs_of(result: Result) -> list[Pair]:
@@ -264,73 +267,129 @@ def _verdict(expected: Result, actual: Result | None, *, is_partial: bool) -> st
 
 
 def _mappings(items: Any) -> list[Result]:
-    """The mappings in a list: results may come from anywhere."""
-    return [each for each in items if isinstance(each, Mapping)] if isinstance(items, list) else []
+    """Return the mappings in a list; none if `items` is no list. Results may come from anywhere."""
+    if not isinstance(items, list):
+        return []
+    return [item for item in items if isinstance(item, Mapping)]
 
 
-def _partners(expected: Sequence[Result], actual: Sequence[Result]) -> list[Result | None]:
-    """The actual step beside each expected one: that which it matches, or else one of its name."""
-    by_id = {step["id"]: step for step in actual if isinstance(step.get("id"), str)}
-    matches = [step.get("matches") for step in expected]  # Null if the actual step has no id.
-    found = [by_id.get(each) if isinstance(each, str) else None for each in matches]
-    taken = {id(step) for step in found if step is not None}
-    in_turn = sorted(range(len(expected)), key=lambda place: "matches" not in expected[place])
+def _partners(
+    expected_steps: Sequence[Result], actual_steps: Sequence[Result]
+) -> list[Result | None]:
+    """Return the actual step to show beside each expected one; None where there is none.
+
+    It is the step that the expected one matches or else, of those of its name that are left, the
+    closest one.
+    """
+    by_id = {step["id"]: step for step in actual_steps if isinstance(step.get("id"), str)}
+    partners: list[Result | None] = []
+    for expected in expected_steps:
+        # It is null if the actual step has no id.
+        matched_id = expected.get("matches")
+        partners.append(by_id.get(matched_id) if isinstance(matched_id, str) else None)
+    taken = {id(step) for step in partners if step is not None}
+
+    # Expected steps that match a step without an id choose before those that match none.
+    places = sorted(
+        range(len(expected_steps)), key=lambda place: "matches" not in expected_steps[place]
+    )
     # First by their own names: an IRI may have been looked up by the query that another step
     # expects.
     for names_of in (lambda name: {name}, accepted_names):
-        for place in in_turn:
-            if found[place] is None:
-                names = names_of(str(expected[place].get("name")))
-                found[place] = _closest(expected[place], names, actual, taken)
-                taken.add(id(found[place]))
-    return found
+        for place in places:
+            if partners[place] is None:
+                names = names_of(str(expected_steps[place].get("name")))
+                partner = _closest(expected_steps[place], names, actual_steps, taken)
+                partners[place] = partner
+                taken.add(id(partner))
+    return partners
 
 
 def _closest(
-    expected: Result, names: Collection[str], actual: Sequence[Result], taken: set[int]
+    expected: Result, names: Collection[str], actual_steps: Sequence[Result], taken: set[int]
 ) -> Result | None:
-    """The agent's last step with one of the names that is free; one that worked as asked, if any
-    did.
+    """Return the actual step that comes closest to an expected one; None if none has its name.
+
+    It is the last one that worked and has the expected arguments, or else the last that worked, or
+    else the last.
+
+    Args:
+        expected: the expected step.
+        names: the names that the actual step may have.
+        actual_steps: the steps of the agent.
+        taken: the identities (`id`) of those that stand beside another expected step.
     """
-    attempts = [step for step in actual if str(step.get("name")) in names and id(step) not in taken]
-    worked = [step for step in attempts if step.get("status") != "error"]
-    asked = [step for step in worked if not args_differences(expected, step)]
-    return next(reversed(asked or worked or attempts), None)
+    attempts = [
+        step for step in actual_steps if str(step.get("name")) in names and id(step) not in taken
+    ]
+    without_error = [step for step in attempts if step.get("status") != "error"]
+    as_asked = [step for step in without_error if not args_differences(expected, step)]
+    for steps in (as_asked, without_error, attempts):
+        if steps:
+            return steps[-1]
+    return None
 
 
 def _compared(expected: Result, actual: Result) -> Agreement:
-    """How the steps agree, with the differences of arguments, tables and graphs."""
-    found = Agreement(0, None, args_differences(expected, actual))
+    """Return how two steps agree, with the differences of their arguments or of their outputs.
+
+    Steps that cannot be compared agree in nothing, without a difference.
+    """
+    agreement = Agreement(0, None, args_differences(expected, actual))
+    if agreement.differences:
+        return agreement
+    # Only a comparison with partial credit lists differences.
+    partial = VALUES_F1 if expected.get("score") == VALUES_F1 else "f1"
     with suppress(MalformedStep, ComparisonBudgetExceeded, ComparatorError):
-        in_part = {**expected, "score": VALUES_F1 if expected.get("score") == VALUES_F1 else "f1"}
-        for asked in () if found.differences else (expected, in_part):
-            found = prepare_step(asked).compare(ActualStep(actual, Budget(STEPS)))
-    return found
+        for asked in (expected, {**expected, "score": partial}):
+            agreement = prepare_step(asked).compare(ActualStep(actual, Budget(STEPS)))
+    return agreement
 
 
 def _differences(diff: Any) -> Iterator[Marked]:
-    """Differences, each on one line; rows are counted from 1."""
-    for each in _mappings(diff)[:MAX_DIFFERENCES]:
-        if not isinstance(kind := each.get("kind"), str):
+    """Yield differences as they are shown, each on one line.
+
+    Args:
+        diff: the `diff` of a step of a result, which may be anything.
+    """
+    for difference in _mappings(diff)[:MAX_DIFFERENCES]:
+        kind = difference.get("kind")
+        if not isinstance(kind, str):
             continue
-        what = next((each[key] for key in ("row", "triple", "column", "value") if key in each), "")
-        if kind == "wrong_arg":
-            text = _cut(in_words(dict(each)), CELL)
-        elif kind == "wrong_value":
-            row = what + 1 if isinstance(what, int) else what
-            column, expected, actual = (
-                _cell(each.get(key)) for key in ("column", "expected", "actual")
-            )
-            text = f"row {_cell(row)}, {column}: expected {expected}, got {actual}"
-        elif isinstance(what, Mapping):
-            text = ", ".join(
-                f"{_cell(name)} = {_cell(value)}" for name, value in [*what.items()][:COLUMNS]
-            )
-            text += f", {len(what) - COLUMNS} more columns" if len(what) > COLUMNS else ""
-        else:
-            text = _cell(what)
-        mark = {"missing": MISSING, "extra": UNEXPECTED}.get(kind.partition("_")[0], "")
-        yield Marked(_cut(kind.replace("_", " "), CELL), text, mark)
+        mark = ""
+        if kind.startswith("missing_"):
+            mark = MISSING
+        elif kind.startswith("extra_"):
+            mark = UNEXPECTED
+        name = cut(kind.replace("_", " "), CELL)
+        yield Marked(name, _difference_in_words(kind, difference), mark)
+
+
+def _difference_in_words(kind: str, difference: Result) -> str:
+    """Return what differs, without the kind of the difference; rows are counted from 1."""
+    if kind == "wrong_arg":
+        return cut(in_words(dict(difference)), CELL)
+
+    subject: Any = ""
+    for key in ("row", "triple", "column", "value"):
+        if key in difference:
+            subject = difference[key]
+            break
+    if kind == "wrong_value":
+        row = subject + 1 if isinstance(subject, int) else subject
+        column = _cell(difference.get("column"))
+        expected = _cell(difference.get("expected"))
+        actual = _cell(difference.get("actual"))
+        return f"row {_cell(row)}, {column}: expected {expected}, got {actual}"
+    if not isinstance(subject, Mapping):
+        return _cell(subject)
+
+    # A row: the values of its columns, by name.
+    cells = [f"{_cell(name)} = {_cell(value)}" for name, value in subject.items()]
+    text = ", ".join(cells[:COLUMNS])
+    if len(cells) > COLUMNS:
+        text += f", {len(cells) - COLUMNS} more columns"
+    return text
 
 
 def _paired_columns(paired_columns: Any) -> str:
@@ -347,7 +406,10 @@ def _paired_columns(paired_columns: Any) -> str:
 
 
 def _cell(value: Any) -> str:
-    return "nothing" if value is None else _cut(str(value), CELL)
+    """Return a value as a short text; "nothing" for None."""
+    if value is None:
+        return "nothing"
+    return cut(str(value), CELL)
 
 
 def _side_by_side(
@@ -357,13 +419,11 @@ def _side_by_side(
     expected_table = _whole_table(expected)
     if actual is None:
         missing = [_document(document, MISSING) for document in _documents(expected)]
-        table = None if expected_table is None else _table(expected_table)
-        return _step(expected, missing, table), None
+        return _step(expected, missing, _table(expected_table)), None
 
     actual_table = _whole_table(actual)
-    shown_tables = [
-        None if whole is None else _table(whole) for whole in (expected_table, actual_table)
-    ]
+    expected_marks: Marks | None = None
+    actual_marks: Marks | None = None
     if (
         marks_cells
         and expected_table is not None
@@ -371,7 +431,6 @@ def _side_by_side(
         and max(expected_table.row_count, actual_table.row_count) <= COMPARED_ROWS
     ):
         expected_marks, actual_marks = mark_differences(expected_table.grid, actual_table.grid)
-        shown_tables = [_table(expected_table, expected_marks), _table(actual_table, actual_marks)]
 
     expected_documents = _documents(expected)
     actual_documents = _documents(actual)
@@ -386,8 +445,8 @@ def _side_by_side(
         for document in actual_documents
     ]
     return (
-        _step(expected, shown_expected, shown_tables[0]),
-        _step(actual, shown_actual, shown_tables[1]),
+        _step(expected, shown_expected, _table(expected_table, expected_marks)),
+        _step(actual, shown_actual, _table(actual_table, actual_marks)),
     )
 
 
@@ -404,18 +463,17 @@ def _step(
     if documents is None:
         documents = [_document(document, "") for document in _documents(step)]
     if table is None:
-        whole = _whole_table(step)
-        table = None if whole is None else _table(whole)
+        table = _table(_whole_table(step))
 
     output = step.get("output")
     error = step.get("error")
     text = ""
     if table is None and not documents and output is not None:
-        text = _text(output)
+        text = value_text(output)
     return Step(
         name=str(step.get("name")),
         args=_args_in_words(step),
-        error="" if error is None else _text(error),
+        error="" if error is None else value_text(error),
         table=table,
         documents=[*documents[:DOCUMENTS]],
         text=text,
@@ -434,27 +492,8 @@ def _args_in_words(step: Result) -> str:
     if args is None:
         return ""
     if isinstance(args, Mapping):
-        return _cut("\n".join(f"{name}: {_text(value)}" for name, value in args.items()))
-    return _text(args)
-
-
-def _text(value: Any) -> str:
-    """A value as text, pretty-printed if it is JSON."""
-    if isinstance(value, str):
-        if not value.lstrip().startswith(("{", "[")):
-            return _cut(value)
-        try:
-            value = orjson.loads(value)
-        except orjson.JSONDecodeError:
-            return _cut(value)
-    try:
-        return _cut(orjson.dumps(value, option=orjson.OPT_INDENT_2, default=str).decode())
-    except TypeError:
-        return _cut(str(value))
-
-
-def _cut(text: str, limit: int = CHARACTERS) -> str:
-    return text if len(text) <= limit else f"{text[:limit]}… ({len(text) - limit} more characters)"
+        return cut("\n".join(f"{name}: {value_text(value)}" for name, value in args.items()))
+    return value_text(args)
 
 
 def _whole_table(step: Result) -> WholeTable | None:
@@ -476,8 +515,10 @@ def _whole_table(step: Result) -> WholeTable | None:
     return None
 
 
-def _table(whole: WholeTable, marks: Marks | None = None) -> Table:
-    """Return what is shown of a table: if it is long, rows with marks first."""
+def _table(whole: WholeTable | None, marks: Marks | None = None) -> Table | None:
+    """Return what is shown of a table: if it is long, rows with marks first; None without one."""
+    if whole is None:
+        return None
     places = [*range(len(whole.grid.rows))]
     hidden_note = ""
     if marks is not None and len(places) > ROWS:
@@ -496,7 +537,7 @@ def _table(whole: WholeTable, marks: Marks | None = None) -> Table:
     if hidden_note:
         hidden.append(hidden_note)
     rows = [
-        [_cut(cell or "", CELL) for cell in whole.grid.rows[place][:COLUMNS]] for place in places
+        [cut(cell or "", CELL) for cell in whole.grid.rows[place][:COLUMNS]] for place in places
     ]
     return Table(
         headings=whole.grid.names[:COLUMNS],
@@ -507,71 +548,23 @@ def _table(whole: WholeTable, marks: Marks | None = None) -> Table:
 
 
 def _documents(step: Result) -> list[Mapping[str, Any]]:
+    """Return the documents of a retrieval step; none of another step, or if they are malformed."""
+    if step.get("name") != "retrieval":
+        return []
     with suppress(MalformedStep):
-        return [*read_documents(step.get("output"))] if step.get("name") == "retrieval" else []
+        return [*read_documents(step.get("output"))]
     return []
 
 
 def _document(document: Mapping[str, Any], mark: str) -> Marked:
+    """Return a document as it is shown: its id and its text or, without one, all that it has."""
     text = document.get("text")
-    return Marked(
-        _cut(str(document.get("id", "")), CELL), _text(document if text is None else text), mark
-    )
+    if text is None:
+        text = document
+    return Marked(cut(str(document.get("id", "")), CELL), value_text(text), mark)
 
 
 def _key(document: Mapping[str, Any]) -> Hashable:
-    key = document.get("id")
-    return key if isinstance(key, Hashable) else None
-
-
-def values_of(item: Result, *, of_steps: bool = False) -> Iterator[Value]:
-    """The metrics of a result, or those of one of its retrieval steps."""
-    known: set[str] = set()
-    for metric in JUDGED:
-        if metric.of_step == of_steps:
-            keys_of_errors = {*metric.missing_by_error, f"{metric.name}_error"}
-            value = _value(item, metric.name, metric.values, keys_of_errors, known)
-            if value.values or value.error or value.reason:
-                yield value
-    if of_steps:
-        return
-    for name in (*STEP_METRICS, ANSWER_MATCH):
-        errors = [f"{name}_error", *([EXECUTION_ERROR] if name == "steps_score" else [])]
-        value = _value(item, name, [name], errors, known)
-        if value.values or value.error:
-            yield value
-    if used := [key for key in RESOURCES if key in item]:
-        yield _value(item, "used", used, [], known)
-    # A journal adds a checksum. Outputs first, to which keys with these suffixes belong.
-    suffixes = ("_reason", "_error", COST, BY, DISAGREEMENT)
-    more = [key for key in item if key not in {*RESULT_KEYS, "crc32"}]
-    for key in sorted(more, key=lambda key: key.endswith(suffixes)):
-        if key not in known:
-            yield _value(item, key, [key], [f"{key}_error"], known)
-
-
-def _value(
-    item: Result, name: str, values: Iterable[str], errors: Iterable[str], known: set[str]
-) -> Value:
-    """The metric `name`; adds the keys that belong to it to `known`."""
-    prefixes = dict.fromkeys((name, *values))
-    reasons = [key for prefix in prefixes if (key := f"{prefix}_reason") in item]
-    problems = [key for key in errors if item.get(key) is not None]
-    costs = [
-        cost
-        for prefix in (name, *values)
-        if isinstance(cost := item.get(f"{prefix}{COST}"), int | float)
-    ]
-    judges = item.get(f"{name}{BY}")
-    known.update(values, reasons, problems, (f"{prefix}{COST}" for prefix in prefixes))
-    known.update((f"{name}{BY}", f"{name}{DISAGREEMENT}"))
-    return Value(
-        name=name,
-        values=[(key, item[key]) for key in values if item.get(key) is not None],
-        reason="\n".join(_text(item[key]) for key in reasons),
-        error="\n".join(_text(item[key]) for key in problems),
-        cost=sum(costs) if costs else None,
-        judges=[(judge, _text(said)) for judge, said in judges.items()]
-        if isinstance(judges, Mapping)
-        else [],
-    )
+    """Return the id of a document, by which it is found among others; None if it is no id."""
+    document_id = document.get("id")
+    return document_id if isinstance(document_id, Hashable) else None

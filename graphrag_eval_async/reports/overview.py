@@ -855,73 +855,91 @@ def _run_entries(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def run_facts(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Progress of the run."""
-    told = [("results", str(facts["overall"]["samples"]["total"]))]
+    """Return how far a run is: a list of names and values."""
+    entries = [("results", str(facts["overall"]["samples"]["total"]))]
     if facts.get("results_per_sec") is not None:
-        told.append(("results per second", f"{facts['results_per_sec']:.1f}"))
-        told.append(("in flight", str(facts["in_flight"])))
-    if (lag := facts.get("lag")) is not None:
-        told.append(("behind", f"{lag['bytes']} bytes, {lag['seconds']:.0f} s"))
-    told.append(("rejected lines", counts(facts["rejects"]) or "none"))
+        entries.append(("results per second", f"{facts['results_per_sec']:.1f}"))
+        entries.append(("in flight", str(facts["in_flight"])))
+    lag = facts.get("lag")
+    if lag is not None:
+        entries.append(("behind", f"{lag['bytes']} bytes, {lag['seconds']:.0f} s"))
+    entries.append(("rejected lines", counts(facts["rejects"]) or "none"))
     if facts["questions"]:
-        told.append(("questions without a response", f"{facts['missing']} of {facts['questions']}"))
+        missing = f"{facts['missing']} of {facts['questions']}"
+        entries.append(("questions without a response", missing))
     if facts.get("skipped"):
-        told.append(("skipped as done", str(facts["skipped"])))
+        entries.append(("skipped as done", str(facts["skipped"])))
     if facts.get("journal") is not None:
-        told.append(("restored", str(facts["journal"]["restored"])))
-    told += [("not there yet", path) for path in facts.get("not_found", ())]
-    return told
+        entries.append(("restored", str(facts["journal"]["restored"])))
+    return entries + [("not there yet", path) for path in facts.get("not_found", ())]
 
 
 def judge_state(usage: JudgeUsage, config: Config | None) -> dict[str, Any] | None:
-    """The judge's model, limits and counts; None if no metric is judged."""
+    """Return the model of the judge, its limits and its counts; None if no metric is judged.
+
+    Args:
+        usage: what the judge has used so far.
+        config: the configuration of the run, which has the model and the limits.
+    """
     model = judge_of(config)
-    limits = None if config is None or config.llm is None or model is None else config.llm.limits
+    limits = None
+    if config is not None and config.llm is not None and model is not None:
+        limits = config.llm.limits
     if limits is None and not usage.calls:
         return None
-    return {
-        "model": model if limits else None,
-        "max_concurrency": limits and limits.max_concurrency,
-        "budget_usd": limits and limits.budget_usd,
-        **usage.as_dict(),
-    }
+    state: dict[str, Any] = {"model": None, "max_concurrency": None, "budget_usd": None}
+    if limits is not None:
+        state["model"] = model
+        state["max_concurrency"] = limits.max_concurrency
+        state["budget_usd"] = limits.budget_usd
+    return state | usage.as_dict()
 
 
 def judge_facts(
     judge: Mapping[str, Any] | None, *, restored: bool = False
 ) -> list[tuple[str, str]]:
-    """What the judge did so far; nothing without a judge. `restored` says that earlier runs used
-    it, too.
+    """Return what the judge did so far: a list of names and values; empty without a judge.
+
+    Args:
+        judge: the state of the judge, as `judge_state` returns it.
+        restored: whether earlier runs used the judge, too.
     """
     if judge is None:
         return []
-    budget = "" if judge.get("budget_usd") is None else f" of {dollars(judge['budget_usd'])}"
-    most = f" of {judge['max_concurrency']}" if judge.get("max_concurrency") else ""
-    told = [
-        ("model", str(judge.get("model") or "")),
+    spent = dollars(judge["dollars"])
+    if judge.get("budget_usd") is not None:
+        spent += f" of {dollars(judge['budget_usd'])}"
+    concurrency = str(judge["concurrency"])
+    if judge.get("max_concurrency"):
+        concurrency += f" of {judge['max_concurrency']}"
+
+    entries = []
+    if judge.get("model"):
+        entries.append(("model", str(judge["model"])))
+    entries += [
         ("calls", str(judge["calls"])),
         ("requests", str(judge["attempts"])),
         ("cached", str(judge["cache_hits"])),
-        ("spent in all runs" if restored else "spent", dollars(judge["dollars"]) + budget),
+        ("spent in all runs" if restored else "spent", spent),
         ("tokens", f"{judge['input_tokens']} in, {judge['output_tokens']} out"),
-        ("concurrency", f"{judge['concurrency']}{most}"),
+        ("concurrency", concurrency),
         ("waiting", str(judge["waiting"])),
         ("retries", counts(judge["retries"]) or "none"),
         ("judge errors", counts(judge["errors"]) or "none"),
     ]
     if judge["paused_sec"]:
-        told.append(("paused for", f"{judge['paused_sec']:.0f} s"))
+        entries.append(("paused for", f"{judge['paused_sec']:.0f} s"))
     if restored:
-        told.append(("all but the costs", "since the restart"))
-    return [each for each in told if each[1]]
+        entries.append(("all but the costs", "since the restart"))
+    return entries
 
 
 def agreement_facts(agreement: Mapping[str, Any] | None) -> list[tuple[str, str]]:
-    """How well several judges agree, by metric."""
-    told = []
-    for metric, each in (agreement or {}).items():
-        if (alpha := each.get("krippendorff_alpha")) is None:
-            told.append((metric, "no variation"))
-        else:
-            told.append((metric, f"Krippendorff's alpha {alpha:.3f}"))
-    return told
+    """Return how well several judges agree: a list of metrics, each with the agreement in words."""
+    entries = []
+    for metric, statistics in (agreement or {}).items():
+        alpha = statistics.get("krippendorff_alpha")
+        # Without any variation of the scores, alpha is not defined.
+        text = "no variation" if alpha is None else f"Krippendorff's alpha {alpha:.3f}"
+        entries.append((metric, text))
+    return entries

@@ -16,42 +16,53 @@ from graphrag_eval_async.reports.wording import value_of
 from graphrag_eval_async.text import counted, dollars, escape, interval_cell, percent, plural
 
 STATIC = {"style.css": "text/css", "live.js": "text/javascript", "icon.svg": "image/svg+xml"}
+"""The files that pages load, with their media types."""
+
+MAX_LINE_CHARACTERS = 300
+"""Maximum characters of a text that a page shows in one line."""
+
+LEAST_DECIMAL = 1e-4
+"""Least number that a page shows without an exponent."""
 
 
 @cache
 def static(name: str) -> str:
-    """A file of `STATIC`."""
+    """Return the text of a file of `STATIC`."""
     return files("graphrag_eval_async.reports").joinpath("pages", name).read_text("utf-8")
 
 
 def csp_hash(text: str) -> str:
-    """The source of a content security policy that allows this very script or style sheet."""
-    return f"'sha256-{b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+    """Return the source that allows this very script or style sheet in a content security
+    policy.
+    """
+    digest = hashlib.sha256(text.encode()).digest()
+    return f"'sha256-{b64encode(digest).decode()}'"
 
 
 def render(template: str, **names: Any) -> str:
-    """A page as HTML."""
+    """Return a page, or a part of one, as HTML.
+
+    Args:
+        template: the name of a file in `pages`.
+        names: the names that the template uses.
+    """
     return page_environment().get_template(template).render(**names)  # type: ignore[no-any-return]
 
 
 @cache
 def page_environment() -> Any:
+    """Return the environment of all templates: it escapes whatever comes from data."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
-    from markupsafe import Markup
-
-    def visible(value: Any) -> Any:
-        """Text with control, format and other invisible characters spelled out."""
-        return escape(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
     environment = Environment(
         loader=PackageLoader("graphrag_eval_async.reports", "pages"),
         autoescape=True,
-        finalize=visible,
+        finalize=_spell_out_invisible,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.globals |= {"inline": None, "events": None, "gates": (), "alert_states": {}}
+    environment.globals |= {"inline": None, "events": None, "gates": ()}
     environment.filters |= {
         "cell": cell,
         "interval": lambda score: interval_cell(score.low, score.high),
@@ -64,33 +75,56 @@ def page_environment() -> Any:
         "signed": signed,
         "ago": ago,
         "query": partial(quote, safe="", errors="surrogatepass"),
-        "one_line": lambda text: " ".join(str(text).split())[:300],
+        "one_line": lambda text: " ".join(str(text).split())[:MAX_LINE_CHARACTERS],
     }
     return environment
 
 
+def _spell_out_invisible(value: Any) -> Any:
+    """Return a text with control, format and other invisible characters spelled out.
+
+    Markup, which templates have rendered already, and values that are no text stay as they are.
+    """
+    from markupsafe import Markup
+
+    if isinstance(value, str) and not isinstance(value, Markup):
+        return escape(value)
+    return value
+
+
 def cell(value: Any) -> str:
-    """A number in three digits, or the whole ones of a larger one; other values as text."""
+    """Return a number in three digits, or in the whole ones of a larger one; other values as text.
+
+    It is empty for None.
+    """
     if value is None:
         return ""
     if not isinstance(value, float):
         return str(value)
     if value == 0 or abs(value) >= 1000:
         return f"{value:.0f}"
-    return (
-        f"{value:.{max(0, 2 - floor(log10(abs(value))))}f}"
-        if abs(value) >= 1e-4
-        else f"{value:.2g}"
-    )
+    if abs(value) < LEAST_DECIMAL:
+        return f"{value:.2g}"
+    decimals = max(0, 2 - floor(log10(abs(value))))
+    return f"{value:.{decimals}f}"
 
 
 def ago(time: str) -> str:
-    """A time in ISO format, in UTC to the second, and how long ago it was."""
+    """Return a time in UTC to the second, and how long ago it was; other texts as they are.
+
+    Args:
+        time: the time in ISO 8601.
+    """
     try:
         when = datetime.fromisoformat(time)
         minutes = int((datetime.now(UTC) - when).total_seconds() // 60)
     except (TypeError, ValueError):
+        # Alerts are restored from a file that somebody may have edited.
         return time
-    count, unit = (minutes, "minute") if minutes < 120 else (minutes // 60, "hour")
-    told = f"{plural(count, unit)} ago" if count > 0 else "less than a minute ago"
-    return f"{when:%Y-%m-%d %H:%M:%S} UTC, {told}"
+    if minutes < 1:
+        age = "less than a minute ago"
+    elif minutes < 120:
+        age = f"{plural(minutes, 'minute')} ago"
+    else:
+        age = f"{plural(minutes // 60, 'hour')} ago"
+    return f"{when:%Y-%m-%d %H:%M:%S} UTC, {age}"

@@ -67,7 +67,7 @@ async def test_a_fall_is_told_with_its_place_time_and_cause() -> None:
         html = (await get(dashboard.url))[2]
     shown = text_of(html)
     assert re.match(
-        r"Getting worse since 16:4\d UTC: steps_score of lines_between 0.9\d to 0.7\d "
+        r"Getting worse since 16:4\d UTC: steps_score of lines_between 0.9\d to 0.7\d .*?"
         r"Why: step_error: TypeError: 'NoneType' object is not subscriptable "
         r"\d+ of \d+ failures of lines_between since then 1 active alert ",
         shown,

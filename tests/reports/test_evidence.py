@@ -15,8 +15,8 @@ from graphrag_eval_async.reports.evidence import (
     Marked,
     pairs_of,
     result_names,
-    values_of,
 )
+from graphrag_eval_async.reports.values import values_of
 from tests.support.data import question, template
 
 
