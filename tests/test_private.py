@@ -14,6 +14,7 @@ PATCHES = {
         "the table to which the page for contributors adds a comparator"
     ),
     "monitor.facts.time": "the clock, since silence of logs would take minutes",
+    "reports.timeline.time": "the clock, since gaps between results would take minutes",
     "reports.history.time": "the clock, since a fall of scores would take minutes",
     "reports.history.History.add": "moves that clock by a result",
 }
