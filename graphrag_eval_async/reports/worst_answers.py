@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from math import inf
+from operator import attrgetter
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
@@ -100,20 +101,24 @@ class WorstAnswers:
         )
         kept = [*kept, answer]
         # Sorting is stable: of equal answers, the first ones stay.
-        kept.sort(key=lambda answer: answer.quality)
+        kept.sort(key=attrgetter("quality"))
         self._by_reason[reason] = kept[:SHOWN_ANSWERS]
 
     def worst(self) -> list[WorstAnswer]:
-        """Return the worst answers, the worst first, of as many reasons as possible."""
-        first_of_reasons = []
+        """Return the worst answers, the worst first.
+
+        The worst answer of each reason comes before the second one of any, so that the answers have
+        as many reasons as possible.
+        """
+        worst_of_reasons = []
         others = []
         for answers in self._by_reason.values():
-            first_of_reasons.append(answers[0])
+            worst_of_reasons.append(answers[0])
             others += answers[1:]
-        first_of_reasons.sort(key=lambda answer: answer.quality)
-        others.sort(key=lambda answer: answer.quality)
-        chosen = [*first_of_reasons, *others][:SHOWN_ANSWERS]
-        return sorted(chosen, key=lambda answer: answer.quality)
+        worst_of_reasons.sort(key=attrgetter("quality"))
+        others.sort(key=attrgetter("quality"))
+        chosen = [*worst_of_reasons, *others][:SHOWN_ANSWERS]
+        return sorted(chosen, key=attrgetter("quality"))
 
     def lines(self, width: int) -> list[str]:
         """Return the worst answers as lines of at most `width` characters; foreign text is escaped.

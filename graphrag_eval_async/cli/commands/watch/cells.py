@@ -133,31 +133,41 @@ def window_in_words(window: Mapping[str, float]) -> str:
 
 
 def bar(value: float | None, *, is_bad: bool = False) -> Text:
-    """Return a bar from 0 to 1, `BAR_CELLS` wide; blank for None.
+    """Return a bar from 0 to 1, `BAR_CELLS` wide.
 
     Args:
-        value: a value from 0 to 1.
+        value: a value from 0 to 1; None for a blank cell.
         is_bad: whether the bar is red.
     """
     if value is None:
         return Text()
     eighths = round(value * BAR_CELLS * 8)
-    full_cells, rest = divmod(eighths, 8)
+    full_cells, eighths_of_last_cell = divmod(eighths, 8)
     filled = "█" * full_cells
-    if rest:
-        filled += BAR_PARTS[rest]
+    if eighths_of_last_cell:
+        filled += BAR_PARTS[eighths_of_last_cell]
     text = Text(filled, "red" if is_bad else "cyan")
     return text.append("·" * (BAR_CELLS - len(filled)), "dim")
 
 
 def trend_of(course: Course, metric: str, most: int) -> str:
-    """Return the course of the recent mean of a metric as at most so many bars from 0 to 1."""
+    """Return how the recent mean of a metric moved, as bars from 0 to 1.
+
+    Args:
+        course: the course of a group of results.
+        metric: the metric.
+        most: the greatest number of bars.
+
+    Returns:
+        "" if the course does not have the metric.
+    """
     means = course.recents(metric, course.results // TREND_SHARE)
-    if not any(mean is not None for mean in means):
+    if all(mean is None for mean in means):
         return ""
-    # The latest point and, with too many points, every second, third, ... one before it.
+    # If there are too many points, each so many-th one, back from the latest.
     step = ceil(len(means) / most)
-    return trend_bars(means[::-1][::step][::-1])
+    newest_first = means[::-1]
+    return trend_bars(reversed(newest_first[::step]))
 
 
 def trend_bars(points: Iterable[float | None]) -> str:

@@ -94,17 +94,22 @@ def _columns_that_fit(columns: Sequence[Column], width: int) -> list[Column]:
 
 
 def _widths(columns: Sequence[Column], width: int) -> list[int]:
-    """Return the width of each column: columns of text share what the others leave."""
+    """Return the width of each column of a table that is at most `width` cells wide.
+
+    Columns of text get what the others leave, the first ones first; if there is nothing left, they
+    shrink.
+    """
     spare = width - GAP * (len(columns) - 1) - sum(column.least_width for column in columns)
+    last = columns[-1]
     widths = []
-    for place, column in enumerate(columns):
+    for column in columns:
         most = column.width
-        is_last = place == len(columns) - 1
-        if column.is_text and not is_last:
+        if column.is_text and column is not last:
             most = min(most, MOST_TEXT)
-        growth = max(min(spare, most - column.least_width), 1 - column.least_width)
-        widths.append(column.least_width + growth)
-        spare -= growth
+        growth = min(spare, most - column.least_width)
+        column_width = max(1, column.least_width + growth)
+        widths.append(column_width)
+        spare -= column_width - column.least_width
     return widths
 
 
