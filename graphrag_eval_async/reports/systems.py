@@ -54,7 +54,8 @@ def tables_of_systems(snapshot: Mapping[str, Any]) -> list[Table]:
     Notes on all tables stand below the last one.
     """
     *tables, last_table = [
-        _table_of_metric(snapshot, metric) for metric in _metrics_in_order(snapshot)
+        replace(_table_of_metric(snapshot, metric), key=f"metric-{place}")
+        for place, metric in enumerate(_metrics_in_order(snapshot), start=1)
     ]
     return [*tables, replace(last_table, notes=_notes(snapshot))]
 
@@ -90,7 +91,6 @@ def _table_of_metric(snapshot: Mapping[str, Any], metric: str) -> Table:
         title=f"{metric} ({direction}), best first",
         headings=["system", "mean", "interval", "change", "interval of change", "p", "verdict"],
         rows=rows,
-        key=metric,
     )
 
 
