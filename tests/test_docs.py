@@ -45,8 +45,10 @@ DEFAULTS = {
     "step names per template": "aggregates.steps.MOST_NAMES",
     "keys and values of tags": "catalogue.tags.MOST_KEYS catalogue.tags.MOST_VALUES",
     "live browsers": "monitor.dashboard_server.MAX_CLIENTS",
-    "details in a report": "reports.html_report.DETAILED reports.html_report.DETAIL_CHARACTERS",
-    "rows in a report": "reports.html_report.LISTED",
+    "details in a report": (
+        "reports.report_results.DETAILED reports.report_results.DETAIL_CHARACTERS"
+    ),
+    "rows in a report": "reports.report_page.LISTED",
     "wait for the OpenTelemetry collector": "exporters.otel.CLOSING_SECONDS",
 }
 UNITS = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}

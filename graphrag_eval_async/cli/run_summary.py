@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
 from graphrag_eval_async.cli.files import STATE, write_aggregates, write_state
 from graphrag_eval_async.cli.gates import check_each, failed_and_held
-from graphrag_eval_async.cli.table import failure_reasons, folded, render_detail, render_means
 from graphrag_eval_async.errors import SourceError
 from graphrag_eval_async.records.snapshots import counts_of
 from graphrag_eval_async.reference import NoReference, Reference
+from graphrag_eval_async.reports.run_tables import run_tables
+from graphrag_eval_async.reports.tables import fold, render_terminal
 from graphrag_eval_async.reports.wording import unscored
 from graphrag_eval_async.reports.worst import worst_questions
 from graphrag_eval_async.text import counts, describe, one_line, tell
@@ -90,14 +91,16 @@ def report(
         nothing = unscored(snapshot["micro"]) if ending.error is None else ""
         lines = [
             summary,
-            *folded([nothing, *failure_reasons(snapshot), *_worst(found.aggregates)]),
+            *fold([nothing, *_worst(found.aggregates)]),
             *notes,
         ]
         lines += [one_line(f"gate held: {gate}") for gate in held]
         by = getattr(given, "by", None)
-        detail = render_detail(snapshot, table, by) if given.detail else ""
-        parts = [render_means(snapshot, table, by), detail]
-        told = ["\n\n".join(filter(None, parts)), "", *lines]
+        tables = run_tables(snapshot, by=by, detail=given.detail)
+        if by is None:
+            # On a terminal, tags are shown only if they are asked for.
+            tables = [each for each in tables if each.key != "tags"]
+        told = [render_terminal(tables, table), "", *lines]
         ending = ending.attempt(partial(tell, table, "\n".join(told)))
     if decision is not None and not decision.holds:
         decided_so = "decided so" if decision.holds is False else "not decided"

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from graphrag_eval_async.catalogue.conditions import CheckedGate
-    from graphrag_eval_async.reports.summary import Question, Summary
+    from graphrag_eval_async.reports.questions import Question
+    from graphrag_eval_async.reports.summary import Summary
 
 ELEMENTS = {"failed": "failure", "error": "error", "skipped": "skipped"}
 """By outcome of a question, the element within its test case that says that it did not pass."""
@@ -69,8 +70,10 @@ def _question_case(question: Question, summary: Summary) -> ET.Element:
     case = _case(question.template_id, question.question_id, seconds=question.seconds)
     element = ELEMENTS.get(question.outcome)
     if element is not None:
-        text = _with_place(f"{question.kind}: {question.told}", summary, question.question_id)
-        _add_outcome(case, element, kind=question.kind, message=question.told, text=text)
+        text = _with_place(
+            f"{question.kind}: {question.explanation}", summary, question.question_id
+        )
+        _add_outcome(case, element, kind=question.kind, message=question.explanation, text=text)
     return case
 
 
@@ -136,7 +139,7 @@ def render_annotations(summary: Summary) -> Iterator[str]:
             continue
         annotation = Annotation(
             title=f"{question.question_id}: {question.kind}",
-            message=_with_place(question.told, summary, question.question_id),
+            message=_with_place(question.explanation, summary, question.question_id),
             question_id=question.question_id,
         )
         if question.outcome == "error":
@@ -174,7 +177,9 @@ def _regressed_questions(summary: Summary) -> Iterator[Annotation]:
     """Yield an annotation for each question that was right in the baseline and is not."""
     if summary.comparison is None:
         return
-    reason_by_question = {question.question_id: question.told for question in summary.questions}
+    reason_by_question = {
+        question.question_id: question.explanation for question in summary.questions
+    }
     for question_id in summary.comparison["regressions"]:
         reason = reason_by_question.get(question_id) or "no longer"
         message = f"{question_id} was right in the baseline: {reason}"

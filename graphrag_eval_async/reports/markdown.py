@@ -2,294 +2,208 @@
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_right
-from collections import Counter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
-from graphrag_eval_async.catalogue.metrics import ERROR_RATE, is_score
-from graphrag_eval_async.inference.verdicts import is_decided
-from graphrag_eval_async.records.snapshots import counts_of, cut_note, tags_of
-from graphrag_eval_async.reports.comparison_words import (
-    change_of,
-    ends,
-    headline,
-    one_sided,
-    short_p,
-    validity,
-)
-from graphrag_eval_async.reports.wording import (
-    VALIDITY,
-    mean_cell,
-    not_run_in_words,
-    published_lines,
-    repeats_rows,
-    right_in_words,
-    unscored,
-    variances,
-)
-from graphrag_eval_async.steps.failure import failure_counts
-from graphrag_eval_async.text import NAME_CHARACTERS, counts, number, one_line, percent, plural
+from graphrag_eval_async.reports.comparison_words import change_of, greatest_losses, one_sided
+from graphrag_eval_async.reports.markdown_text import code_span, sentence
+from graphrag_eval_async.reports.movement import changed_questions, moved_tags, moved_templates
+from graphrag_eval_async.reports.run_tables import failures_table, run_tables
+from graphrag_eval_async.reports.tables import Table, render_markdown_table
+from graphrag_eval_async.reports.verdict import verdict_on, warnings_of
+from graphrag_eval_async.text import counts, number, one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
+    from graphrag_eval_async.reports.questions import Question
     from graphrag_eval_async.reports.summary import Summary
 
-MAX_CHARACTERS = 60_000  # of a page; GitHub refuses comments of more than 65,536
-MAX_ROWS = 300  # of each table or list
-SHOWN_SCORES = 6  # columns in the table of templates
-# of a sentence about a gate or a line, and of a question
-SENTENCE_CHARACTERS, TEXT_CHARACTERS = (
-    500,
-    100,
-)
-OUTCOMES = {"passed": "passed", "failed": "failed", "error": "with an error", "skipped": "skipped"}
-FAILED, HELD = "\N{CROSS MARK}", "\N{WHITE HEAVY CHECK MARK}"
-CHANGE = [">change", ">interval of the change", ">p", "verdict"]
+MAX_CHARACTERS = 60_000
+"""Maximum length of a page: GitHub refuses comments of more than 65,536 characters."""
+
+MAX_ROWS = 300
+"""Maximum number of rows of each table or list."""
+
+MAX_SENTENCE = 500
+"""Maximum number of characters of a sentence about a gate or a line."""
+
+MAX_QUESTION = 100
+"""Maximum number of characters of the text of a question."""
+
+GOOD = "\N{WHITE HEAVY CHECK MARK}"
+BAD = "\N{CROSS MARK}"
+MARKS = {"good": f"{GOOD} ", "bad": f"{BAD} ", "neutral": ""}
+"""What stands before the title, by the tone of the verdict."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextSection:
+    """A part of a page that is no table: paragraphs in Markdown, then a list that may be cut."""
+
+    paragraphs: list[str]
+    items: list[str] = field(default_factory=list)
 
 
 def render_markdown(summary: Summary) -> str:
     """Return a page of at most `MAX_CHARACTERS`; long tables are cut, and say so."""
-    sections = [*_sections(summary)]
+    sections = list(_sections(summary))
 
-    def page(most: int) -> str:
-        return "\n".join(line for section in sections for line in section.lines(most))
+    def length(max_rows: int) -> int:
+        return len(_page(sections, max_rows))
 
-    rows = bisect_right(range(1, MAX_ROWS + 1), MAX_CHARACTERS, key=lambda most: len(page(most)))
-    return page(rows)[:MAX_CHARACTERS]
-
-
-class Section(NamedTuple):
-    """A part of a page; if it is too long, its rows are cut."""
-
-    head: Sequence[str]
-    rows: Sequence[str]
-    tail: Sequence[str] = ()
-
-    def lines(self, most: int) -> Iterator[str]:
-        yield from (*self.head, *self.rows[:most])
-        if (left := len(self.rows) - most) > 0:
-            yield from (
-                "",
-                f"*Cut: the last {left} lines; a page has at most {MAX_CHARACTERS:,} characters.*",
-            )
-        yield from (*self.tail, "")
+    # As many rows of each section as fit.
+    max_rows = bisect_right(range(1, MAX_ROWS + 1), MAX_CHARACTERS, key=length)
+    return _page(sections, max_rows)[:MAX_CHARACTERS]
 
 
-def code(text: str, *, limit: int = NAME_CHARACTERS) -> str:
-    """Return text from data as a code span: nothing in it is markup, a link or a mention."""
-    # A command to GitHub Actions, if printed.
-    shown = one_line(text, limit=limit).replace("##[", r"##\x5b")
-    if not shown:
-        return "(empty)"
-    ticks = "`" * (1 + max(map(len, re.findall("`+", shown)), default=0))
-    pad = " " * (shown[0] == "`" or shown[-1] == "`")
-    return f"{ticks}{pad}{shown}{pad}{ticks}"
+def _page(sections: list[Table | TextSection], max_rows: int) -> str:
+    """Return the page with at most `max_rows` rows of each table and list."""
+    lines: list[str] = []
+    for section in sections:
+        if isinstance(section, Table):
+            section_lines = render_markdown_table(section, max_rows=max_rows)
+        else:
+            section_lines = _text_lines(section, max_rows)
+        if section_lines:
+            lines += [*section_lines, ""]
+    return "\n".join(lines)
 
 
-def cell(text: str, *, limit: int = NAME_CHARACTERS) -> str:
-    """Do the same for a cell of a table, whose rows are split at pipes first, also within code
-    spans.
-    """
-    # A backslash before an escaped pipe would be ambiguous.
-    return re.sub(r"\\(?=\|)", r"\\x5c", code(text, limit=limit)).replace("|", r"\|")
+def _text_lines(section: TextSection, max_rows: int) -> list[str]:
+    """Return the lines of a part that is no table, with at most `max_rows` items of its list."""
+    lines: list[str] = []
+    for paragraph in section.paragraphs:
+        lines += [paragraph, ""]
+    lines += [f"- {item}" for item in section.items[:max_rows]]
+    hidden = len(section.items) - max_rows
+    if hidden > 0:
+        lines += ["", f"*Cut: the last {hidden} lines.*"]
+    if not section.items:
+        lines.pop()  # The blank line after the last paragraph.
+    return lines
 
 
-def _sentence(text: str) -> str:
-    return code(text, limit=SENTENCE_CHARACTERS)
+def _sections(summary: Summary) -> Iterator[Table | TextSection]:
+    """Yield the verdict, what moved, why questions failed, and the other tables."""
+    yield _verdict_section(summary)
+    if summary.comparison is not None:
+        yield moved_templates(summary.comparison)
+        yield moved_tags(summary.comparison)
 
+    yield failures_table(summary.snapshot, summary.examples)
+    yield _losses_table(summary)
+    yield _worst_table(summary)
 
-def _table(
-    title: str, headings: Sequence[str], rows: Sequence[Sequence[str]], *tail: str
-) -> Iterator[Section]:
-    """A section with a table, if it has rows; columns whose heading begins with > are
-    right-aligned.
-    """
-    if rows:
-        marks = ["---:" if heading.startswith(">") else "---" for heading in headings]
-        cells = [[heading.lstrip(">") for heading in headings], marks, *rows]
-        lines = [f"| {' | '.join(row)} |" for row in cells]
-        yield Section([f"### {title}", "", *lines[:2]], lines[2:], ["", *tail] if tail else [])
-
-
-def _sections(summary: Summary) -> Iterator[Section]:
-    """The verdict, then tables."""
-    yield _verdict(summary)
-    yield from _scores(summary)
-    repeats, micro = ["k", ">pass@k", ">pass^k", ">questions"], summary.snapshot["micro"]
-    told = [f"Right: {_sentence(right_in_words(summary.right))}."]
-    told += [f"{code(name)}: {each}." for name, each in variances(micro).items()]
-    yield from _table(
-        "Repeats: k samples of a question", repeats, repeats_rows(micro), " ".join(told)
-    )
-    published = published_lines(micro)
-    if published:
-        yield Section(["### As benchmarks publish it", ""], [f"- {line}" for line in published])
-    yield from _groups(summary, "Templates", "template", summary.snapshot["per_template"])
-    yield from _groups(
-        summary,
-        "Tags",
-        "tag",
-        tags_of(summary.snapshot, summary.by),
-        cut_note(summary.snapshot, summary.by),
-    )
-    yield from _questions(summary)
-    failures = failure_counts(summary.snapshot["micro"]).items()
-    rows = [[cell(kind), str(count)] for kind, count in failures]
-    yield from _table("Failures by reason", ["reason", ">results"], rows)
+    for table in run_tables(summary.snapshot, by=summary.by, right=summary.right):
+        if table.key != "failures":
+            yield table
     if summary.rejected:
-        lines = [f"- {_sentence(told)}" for told in summary.rejects]
-        yield Section([f"### Rejected lines: {counts(summary.rejected)}", ""], lines)
-
-
-def _verdict(summary: Summary) -> Section:
-    """Gates, outcomes of questions, and the comparison in a sentence."""
-    failed, gates, comparison = summary.failed_gates, summary.gates, summary.comparison
-    title, micro = "## Evaluation", summary.snapshot["micro"]
-    if gates:
-        title = f"## {HELD} Evaluation: {plural(len(gates), 'gate')} held"
-    if failed:
-        title = f"## {FAILED} Evaluation: {len(failed)} of {len(gates)} gates failed"
-    head = [title, "", _counts(summary)]
-    if nothing := unscored(micro):
-        head += ["", f"**{nothing}**"]
-    rows = [
-        f"- {f'{HELD} held' if gate.holds else f'{FAILED} failed'}: {_sentence(gate.explanation)}"
-        for gate in sorted(gates, key=lambda gate: gate.holds)
-    ]
-    if summary.misnamed is not None:
-        rows.append(f"- warning: {_sentence(summary.misnamed)}")
-    if told := not_run_in_words(micro.get("steps_score", {}).get("coverage", {})):
-        rows.append(f"- warning: {told}; the first: {_sentence(str(summary.not_run))}")
-    if comparison is not None:
-        head += ["", f"**Compared with the baseline:** {headline(comparison, name=code)}"]
-        rows += [f"- warning: {_sentence(warning)}" for warning in comparison["warnings"]]
-        rows += [f"- {_sentence(told)}" for told in one_sided(comparison)]
-    return Section([*head, *([""] if rows else [])], rows)
-
-
-def _counts(summary: Summary) -> str:
-    """How many results and questions there are."""
-    results, errors = counts_of(summary.snapshot["micro"])
-    outcomes = Counter[str](question.outcome for question in summary.questions)
-    told = ", ".join(
-        f"{outcomes[each]} {words}" for each, words in OUTCOMES.items() if outcomes[each]
-    )
-    rejected = plural(sum(summary.rejected.values()), "rejected line")
-    questions = f"{plural(len(summary.questions), 'question')}{': ' * bool(told)}{told}."
-    return f"{plural(results, 'result')}, {plural(errors, 'error')}, {rejected}; {questions}"
-
-
-def _scores_of(groups: Mapping[str, Any]) -> list[str]:
-    return [name for name, stats in groups.items() if is_score(name) and "mean" in stats]
-
-
-def _scores(summary: Summary) -> Iterator[Section]:
-    """Means over all results, and how they changed, also those of templates."""
-    micro, comparison = summary.snapshot["micro"], summary.comparison
-    results, _ = counts_of(micro)
-    rows = (
-        {ERROR_RATE: [cell(ERROR_RATE), number(micro[ERROR_RATE]), str(results)]} if results else {}
-    )
-    for metric in summary.snapshot["macro"]:
-        if "mean" in (stats := micro[metric]) and metric not in {"input_tokens", "output_tokens"}:
-            values, applied = (
-                stats.get("coverage", {}).get(key, "") for key in ("values", "applied")
-            )
-            of = str(values) if values == applied else f"{values} of {applied}"
-            rows[metric] = [cell(metric), mean_cell(stats), of]
-    intervals = [
-        each["interval"] for each in micro.values() if isinstance(each, dict) and "interval" in each
-    ]
-    kinds = dict.fromkeys((each["level"], each["kind"]) for each in intervals)
-    captions = [
-        f"[low, high]: {percent(level)} interval, {VALIDITY[kind]}." for level, kind in kinds
-    ]
-    headings = ["metric", ">mean", ">values"]
-    if comparison is None:
-        yield from _table("Metrics", headings, [*rows.values()], " ".join(captions))
-        return
-    changes = comparison["overall"]
-    for metric, row in rows.items():
-        row += _change(changes[metric]) if metric in changes else [""] * len(CHANGE)
-    shared = plural(comparison["questions"], "question")
-    captions.append(f"Changes are of the means over {shared} that both runs have.")
-    captions.append(validity(changes, comparison["level"]))
-    yield from _table("Metrics", headings + CHANGE, [*rows.values()], " ".join(captions))
-    compared = [("Templates", "template", comparison["per_template"])]
-    compared.append(("Tags", "tag", tags_of(comparison)))
-    for title, heading, groups in compared:
-        changed = [
-            [cell(name), cell(metric), *_change(row)]
-            for name, group in groups.items()
-            for metric, row in group.items()
-            if is_decided(row)
-        ]
-        title = f"{title} that changed significantly"
-        yield from _table(title, [heading, "metric", *CHANGE], changed)
-
-
-def _change(row: Mapping[str, Any]) -> list[str]:
-    interval, p = ends(row.get("interval")), short_p(row.get("p_adjusted"))
-    return [change_of(row), interval, p, row.get("verdict", "")]
-
-
-def _groups(
-    summary: Summary, title: str, heading: str, groups: Mapping[str, Any], note: str = ""
-) -> Iterator[Section]:
-    scores = _scores_of(summary.snapshot["macro"])
-    shown, rest = scores[:SHOWN_SCORES], [*map(code, scores[SHOWN_SCORES : 2 * SHOWN_SCORES])]
-    rows = [
-        [
-            cell(name),
-            *map(str, counts_of(group)),
-            *(mean_cell(group.get(metric, {})) for metric in shown),
-        ]
-        for name, group in groups.items()
-    ]
-    headings = [heading, ">results", ">errors", *(f">{cell(metric)}" for metric in shown)]
-    more = (
-        [f"Not shown: {', '.join(rest)}{', ...' * (len(scores) > 2 * SHOWN_SCORES)}"]
-        if rest
-        else []
-    )
-    yield from _table(title, headings, rows, *more, *filter(None, [note]))
-
-
-def _questions(summary: Summary) -> Iterator[Section]:
-    """The questions that got worse, and the worst ones."""
-
-    def named(question: str, template: str) -> list[str]:
-        text = summary.texts.get(question)
-        shown = (
-            [cell(question)]
-            if text is None
-            else [cell(question), cell(text, limit=TEXT_CHARACTERS)]
+        yield TextSection(
+            paragraphs=[f"### Rejected lines: {counts(summary.rejected)}"],
+            items=[_quoted_sentence(reject) for reject in summary.rejects],
         )
-        return [" ".join(shown), cell(template)]
 
-    def place(question: str) -> str:
-        return cell(summary.places[question]) if question in summary.places else ""
 
+def _verdict_section(summary: Summary) -> TextSection:
+    """Return the verdict, the main scores, the gates and the warnings."""
+    verdict = verdict_on(summary)
+    mark = MARKS[verdict.tone]
+    paragraphs = [f"## {mark}Evaluation: {verdict.title}"]
+    if verdict.scores:
+        paragraphs.append(" ".join(sentence(score.in_words) for score in verdict.scores))
+    paragraphs += [sentence(text) for text in verdict.sentences]
+
+    items = []
+    for gate in sorted(summary.gates, key=lambda gate: gate.holds):
+        outcome = f"{GOOD} held" if gate.holds else f"{BAD} failed"
+        items.append(f"{outcome}: {_quoted_sentence(gate.explanation)}")
+    items += [f"warning: {_quoted_sentence(warning)}" for warning in warnings_of(summary)]
+    if summary.comparison is not None:
+        items += [_quoted_sentence(lone) for lone in one_sided(summary.comparison)]
+    return TextSection(paragraphs=paragraphs, items=items)
+
+
+def _quoted_sentence(text: str) -> str:
+    """Return a sentence that quotes the data as a code span."""
+    return code_span(text, limit=MAX_SENTENCE)
+
+
+def _losses_table(summary: Summary) -> Table:
+    """Return the questions that got worse, each once, the worst first."""
+    kinds = {question.question_id: question.kind for question in summary.questions}
     rows = []
-    for metric, row in summary.got_worse:
-        names = named(row["question_id"], row["template_id"])
-        metrics = cell(metric)
-        if row["further_metrics"]:
-            metrics += f", also {', '.join(map(cell, row['further_metrics']))}"
-        rows.append([*names, metrics, change_of(row), place(row["question_id"])])
-    headings = ["question", "template", "metric", ">change", "result"]
-    yield from _table("Questions that got worse", headings, rows)
-    rows = []
-    for each in summary.worst:
-        mean = summary.means.get((each.template_id, each.question_id)) if summary.by_means else None
-        score = each.score if mean is None else (mean.metric, mean.mean)
-        why = each.kind if each.is_explained else f"{each.kind}: {each.told}"
-        shown = "" if score is None else f"{cell(score[0])} {number(score[1])}"
-        names = named(each.question_id, each.template_id)
-        rows.append([*names, shown, cell(why, limit=SENTENCE_CHARACTERS), place(each.question_id)])
-    total = sum(question.outcome in {"failed", "error"} for question in summary.questions)
-    title = f"Worst questions: {len(rows)} of {total} that did not pass"
-    note = ["An error counts as 0."] * any(each.errors for each in summary.lowest)
-    yield from _table(title, ["question", "template", ">score", "why", "result"], rows, *note)
+    if summary.comparison is not None:
+        for metric, row in greatest_losses(summary.comparison, summary.listed):
+            question = row["question_id"]
+            rows.append(
+                [
+                    _name_question(summary, question),
+                    row["template_id"],
+                    kinds.get(question, ""),
+                    summary.places.get(question, ""),
+                    f"{metric} {change_of(row)}{_further_metrics(row)}",
+                ]
+            )
+    return Table(
+        title="Questions that got worse",
+        headings=["question", "template", "why", "result", "change"],
+        rows=rows,
+        words=4,
+    )
+
+
+def _further_metrics(loss: Mapping[str, Any]) -> str:
+    """Return the other metrics in which a question got worse, as ", also in ..."; "" if none."""
+    metrics = loss["further_metrics"]
+    return f", also in {', '.join(metrics)}" if metrics else ""
+
+
+def _worst_table(summary: Summary) -> Table:
+    """Return the worst questions that did not pass, without those that got worse."""
+    changes: Mapping[str, str] = {}
+    if summary.comparison is not None:
+        changes = changed_questions(summary.comparison)
+    failed = [
+        question
+        for question in summary.questions
+        if question.outcome in {"failed", "error"} and question.question_id not in changes
+    ]
+    rows = [
+        _row_of_worst(summary, question)
+        for question in summary.worst
+        if question.question_id not in changes
+    ]
+    title = "Worst of the other questions" if changes else "Worst questions"
+    has_errors = any(score.errors for score in summary.lowest)
+    return Table(
+        title=f"{title}: {len(rows)} of {len(failed)} that did not pass",
+        headings=["question", "template", "why", "result", "score"],
+        rows=rows,
+        words=4,
+        notes=["An error counts as 0."] if has_errors else [],
+    )
+
+
+def _row_of_worst(summary: Summary, question: Question) -> list[str]:
+    """Return the cells of a question that did not pass."""
+    score = question.score
+    mean = summary.means.get((question.template_id, question.question_id))
+    if summary.by_means and mean is not None:
+        score = (mean.metric, mean.mean)
+    return [
+        _name_question(summary, question.question_id),
+        question.template_id,
+        question.why,
+        summary.places.get(question.question_id, ""),
+        "" if score is None else f"{score[0]} {number(score[1])}",
+    ]
+
+
+def _name_question(summary: Summary, question_id: str) -> str:
+    """Return the id of a question, and the beginning of its text if a summary knows it."""
+    text = summary.texts.get(question_id)
+    if text is None:
+        return question_id
+    return f"{question_id}: {one_line(text, limit=MAX_QUESTION)}"

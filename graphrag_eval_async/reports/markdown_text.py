@@ -40,9 +40,7 @@ def code_span(text: str, *, limit: int = NAME_CHARACTERS) -> str:
 
 def code_cell(text: str, *, limit: int = NAME_CHARACTERS) -> str:
     """Return `text` as a code span for a table, whose rows are split at pipes before all else."""
-    # A backslash before an escaped pipe would be ambiguous.
-    unambiguous = re.sub(r"\\(?=\|)", r"\\x5c", code_span(text, limit=limit))
-    return unambiguous.replace("|", r"\|")
+    return _escape_pipes(code_span(text, limit=limit))
 
 
 def sentence(text: str, *, limit: int = SHOWN_CHARACTERS) -> str:
@@ -57,18 +55,31 @@ def sentence(text: str, *, limit: int = SHOWN_CHARACTERS) -> str:
         is_operator = bool(parts) and word in OPERATORS
         if is_operator or PLAIN_WORD.fullmatch(word):
             if to_quote:
-                parts.append(code_span(" ".join(to_quote), limit=limit))
-                to_quote.clear()
+                parts.append(_quote_words(to_quote))
+                to_quote = []
             parts.append(word)
         else:
             to_quote.append(word)
 
     if to_quote:
-        parts.append(code_span(" ".join(to_quote), limit=limit))
+        parts.append(_quote_words(to_quote))
     return " ".join(parts)
+
+
+def _quote_words(words: list[str]) -> str:
+    """Return words as a code span, with the punctuation that follows them outside of it."""
+    text = " ".join(words)
+    quoted = text.rstrip(".,;:!?") or text
+    return code_span(quoted, limit=SHOWN_CHARACTERS) + text[len(quoted) :]
 
 
 def sentence_cell(text: str, *, limit: int = SHOWN_CHARACTERS) -> str:
     """Return `sentence` for a table, whose rows are split at pipes before all else."""
-    unambiguous = re.sub(r"\\(?=\|)", r"\\x5c", sentence(text, limit=limit))
+    return _escape_pipes(sentence(text, limit=limit))
+
+
+def _escape_pipes(markdown: str) -> str:
+    """Return Markdown for a cell of a table: a pipe would end it, also within a code span."""
+    # A backslash before an escaped pipe would be ambiguous.
+    unambiguous = re.sub(r"\\(?=\|)", r"\\x5c", markdown)
     return unambiguous.replace("|", r"\|")

@@ -1,244 +1,279 @@
-"""What an HTML report shows, made of the state of a run."""
+"""What an HTML report shows, made of the summary of a run."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
-from graphrag_eval_async.catalogue.conditions import RIGHT_CONDITIONS
-from graphrag_eval_async.catalogue.metrics import COST, is_score, metric_position
-from graphrag_eval_async.records.snapshots import interval_of_mean, mean_of_questions
-from graphrag_eval_async.reports.comparison_words import (
-    detectable,
-    greatest_losses,
-    headline,
-)
-from graphrag_eval_async.reports.kept import SCORES
-from graphrag_eval_async.reports.overview import (
-    agreement_facts,
-    judge_facts,
-    quality,
-    run_facts,
-)
-from graphrag_eval_async.reports.wording import (
-    RESOURCE_HEADINGS,
-    not_run_in_words,
-    reason_in_words,
-    repeats_rows,
-    right_in_words,
-    variances,
-)
+from graphrag_eval_async.catalogue.metrics import metric_position
+from graphrag_eval_async.reports.comparison_words import change_of, greatest_losses, signed
+from graphrag_eval_async.reports.movement import changed_questions, moved_tags, moved_templates
+from graphrag_eval_async.reports.overview import judge_facts
+from graphrag_eval_async.reports.run_tables import run_tables
+from graphrag_eval_async.reports.verdict import verdict_on, warnings_of
+from graphrag_eval_async.reports.wording import reason_in_words
+from graphrag_eval_async.reports.worst import explained
 from graphrag_eval_async.steps.failure import failure_counts
-from graphrag_eval_async.text import counts, plural
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from graphrag_eval_async.catalogue.conditions import Condition
-    from graphrag_eval_async.reports.kept import Reasons
-    from graphrag_eval_async.reports.worst import WorstQuestion
+    from graphrag_eval_async.aggregates.questions import QuestionScore
+    from graphrag_eval_async.reports.examples import Example
+    from graphrag_eval_async.reports.questions import Question
+    from graphrag_eval_async.reports.report_results import Detail, ReportResults
+    from graphrag_eval_async.reports.summary import Summary
+    from graphrag_eval_async.reports.tables import Table
 
-SHOWN_SCORES = 6  # that have a column in the table of templates
-LISTED, LOSSES = 10, 20  # of the latest results, and of the questions that got worse
+LISTED = 20_000
+"""How many questions a report lists: the worst ones."""
+
+LOSSES = 5
+"""How many of the questions that got worse stand above the tables."""
+
+MOVED_TEMPLATES = 12
+"""How many templates are shown at once among those that moved; the others are folded."""
+
+OUTCOME_ORDER = {"error": 0, "failed": 0, "skipped": 1, "passed": 2}
+"""The place of a question in the list, by its outcome."""
 
 
-class Score(NamedTuple):
-    """A metric of a group of results: its mean over questions.
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Reason:
+    """A reason of failure, how many results have it, and the first of them."""
 
-    `low` and `high` are the interval of the mean or, with repeats, that of the mean of `first`
-    samples.
+    words: str
+    count: int
+    example: Example | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Loss:
+    """A question that got worse; `text` is that of the question, or its id."""
+
+    question_id: str
+    text: str
+    template_id: str
+    difference: str
+    change: str
+    example: Example | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class QuestionRow:
+    """A row of the list of questions.
+
+    Attributes:
+        question_id: the id of the question.
+        text: its text, or else the id.
+        template_id: its template.
+        outcome: whether it passed.
+        kinds: the filters that show the row, separated by blanks.
+        means: its means in the listed metrics; None for no value.
+        change: how it changed from the baseline; "" if it did not.
+        why: why it did not pass.
+        samples: number of complete results.
+        anchors: the ids of the details of its results.
     """
 
-    name: str
-    mean: float | None
-    low: float | None = None
-    high: float | None = None
-    first: float | None = None
-
-
-class Row(NamedTuple):
-    """The results of a template, or all of them."""
-
-    name: str
+    question_id: str
+    text: str
+    template_id: str
+    outcome: str
+    kinds: str
+    means: Sequence[float | None]
+    change: str
+    why: str
     samples: int
-    errors: int
-    error_rate: float | None
-    scores: list[Score]
+    anchors: Sequence[str]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Choice:
+    """A filter of the list of questions, and how many questions it shows."""
+
+    kind: str
+    name: str
+    count: int
 
 
 def report_names(
-    facts: Mapping[str, Any],
-    worst: Sequence[WorstQuestion],
-    reasons: Reasons,
+    summary: Summary,
+    results: ReportResults,
+    *,
+    judge: Mapping[str, Any] | None,
+    late: str,
 ) -> dict[str, Any]:
-    """The names that `_report.html` takes, besides those of the results that it lists."""
-    overall = facts["overall"]
-    comparison = facts.get("comparison")  # Of a report with a baseline.
-    metrics = sorted(filter(is_score, overall["metrics"]), key=metric_position)
-    shown = [
-        *metrics[:SHOWN_SCORES],
-        *(name for name in RESOURCE_HEADINGS if name in overall["metrics"]),
-    ]
-    rows = [_row(name, group, shown) for name, group in facts["templates"].items()]
-    every = _row("all results", overall, [*shown, *metrics[SHOWN_SCORES:]])
+    """Return the names that ``report.html`` takes, besides its title, style and script.
+
+    Args:
+        summary: what is said of the run.
+        results: the results that the summary counts.
+        judge: the state of the judge; None without one.
+        late: a warning of spans that came too late; "" without any.
+    """
+    details = results.details()
+    anchors = _first_by_question(details)
+    warnings = list(warnings_of(summary))
+    if late:
+        warnings.append(late)
+    tables = run_tables(summary.snapshot, by=summary.by, right=summary.right)
     return {
-        "facts": facts,
-        "headings": [RESOURCE_HEADINGS.get(name, name) for name in shown],
-        "more_scores": metrics[SHOWN_SCORES:],
-        "every": every,
-        "rows": rows,
-        "tag_rows": [_row(name, group, shown) for name, group in facts.get("tags", {}).items()],
-        "scores": [score for score in every.scores if is_score(score.name)],
-        "failures": [(reason_in_words(each), n) for each, n in failure_counts(overall).items()],
-        "worst": worst,
-        "valueless": _without_value(overall),
-        "lacking": [
-            (metric, reason, count)
-            for metric, covered in overall["coverage"].items()
-            if is_score(metric) or metric.endswith(COST)
-            for reason, count in covered["failed"].items()
-        ],
-        "summary": [*_summary(facts, every, worst, reasons)],
-        "changes": [] if comparison is None else _changes(comparison),
-        "warnings": [] if comparison is None else comparison["warnings"],
-        "losses": [] if comparison is None else greatest_losses(comparison, LOSSES),
-        "run": run_facts(facts),
-        "judge": judge_facts(facts["judge"]),
-        "repeats": _repeats(overall, facts.get("right", RIGHT_CONDITIONS)),
-        "agreement": agreement_facts(facts.get("agreement")),
+        "verdict": verdict_on(summary),
+        "gates": sorted(summary.gates, key=lambda gate: gate.holds),
+        "warnings": warnings,
+        **_names_of_movement(summary, results, details),
+        "reasons": list(_reasons(summary)),
+        "worst": explained(results.reasons, _lowest_of_other_questions(summary)),
+        "examples_of": {detail.question_id: detail.example for detail in reversed(details)},
+        "anchors": {question: detail.anchor for question, detail in anchors.items()},
+        "tables": [table for table in tables if table.key != "failures"],
+        "judge": judge_facts(judge),
+        "details": details,
+        **_names_of_questions(summary, results, details),
     }
 
 
-def _repeats(overall: Mapping[str, Any], right: Iterable[Condition]) -> list[tuple[str, str]]:
-    told = [
-        (
-            plural(int(k), "sample"),
-            f"pass@{k} {one}, pass^{k} {every}, {plural(int(of), 'question')}",
+def _lowest_of_other_questions(summary: Summary) -> list[QuestionScore]:
+    """Return the worst questions, without those that got worse, which are listed already."""
+    changes: Mapping[str, str] = {}
+    if summary.comparison is not None:
+        changes = changed_questions(summary.comparison)
+    others = [score for score in summary.lowest if score.question not in changes]
+    return others[: summary.listed]
+
+
+def _first_by_question(details: Sequence[Detail]) -> dict[str, Detail]:
+    """Return the details of the worst result of each question, by its id."""
+    first: dict[str, Detail] = {}
+    for detail in details:
+        first.setdefault(detail.question_id, detail)
+    return first
+
+
+def _names_of_movement(
+    summary: Summary, results: ReportResults, details: Sequence[Detail]
+) -> dict[str, Any]:
+    """Return the names of the section on what moved from the baseline."""
+    comparison = summary.comparison
+    if comparison is None:
+        return {"moved": None, "losses": [], "hidden_losses": 0}
+    moved, moved_rest = _fold_rows(moved_templates(comparison))
+    losses = greatest_losses(comparison, LISTED)
+    first_details = _first_by_question(details)
+    shown_losses = []
+    for metric, row in losses[:LOSSES]:
+        question = row["question_id"]
+        detail = first_details.get(question)
+        shown_losses.append(
+            Loss(
+                question_id=question,
+                text=results.texts.get(question, question),
+                template_id=row["template_id"],
+                difference=signed(row["difference"]),
+                change=f"{metric} {change_of(row)}",
+                example=None if detail is None else detail.example,
+            )
         )
-        for k, one, every, of in repeats_rows(overall)
-    ]
-    told += [("right", right_in_words(right))] if told else []
-    return [*told, *variances(overall["metrics"]).items()]
-
-
-def _row(name: str, group: Mapping[str, Any], metrics: Iterable[str]) -> Row:
-    return Row(
-        name=name,
-        samples=group["samples"]["total"],
-        errors=group["errors"]["total"],
-        error_rate=mean_of_questions(group["error_rate"]),
-        scores=[_score(metric, group["metrics"].get(metric)) for metric in metrics],
-    )
-
-
-def _score(name: str, value: Mapping[str, Any] | None) -> Score:
-    if value is None:
-        return Score(name, None)
-    ends = value.get("confidence") or {}
-    # With repeats, the interval is about the first samples only.
-    of_first_samples = None if interval_of_mean(value, "confidence") else ends.get("mean")
-    return Score(
-        name, mean_of_questions(value), ends.get("low"), ends.get("high"), of_first_samples
-    )
-
-
-def _summary(
-    facts: Mapping[str, Any],
-    every: Row,
-    worst: Sequence[WorstQuestion],
-    reasons: Reasons,
-) -> Iterable[tuple[str, str, Any]]:
-    """What a person asks first: the question, the answer, and the template or question that it
-    names.
-    """
-    names = _main_scores(facts, every)
-    comparison = facts.get("comparison")
-    if comparison is not None:
-        yield (
-            "Compared with the baseline",
-            headline(comparison) + detectable(comparison["overall"]),
-            None,
-        )
-    if nothing := facts.get("unscored"):
-        yield "Score", nothing, None
-    elif not names:
-        yield "Score", f"no result{' has a score' if every.samples else ''} yet", None
-    yield from _not_scored(facts, every, reasons)
-    if facts.get("misnamed"):
-        yield "Names of steps", facts["misnamed"], None
-    if lowest := _lowest(facts["templates"], names):
-        yield "Lowest template", lowest[1], lowest[0]
-    if failures := failure_counts(facts["overall"]):
-        most = max(failures.values())
-        first = [reason_in_words(reason) for reason, count in failures.items() if count == most]
-        each = " each" if len(first) > 1 else ""
-        yield (
-            "Most frequent failure",
-            f"{'; '.join(first)}: {most} of {every.samples} results{each}",
-            None,
-        )
-    if worst:
-        yield "Worst question", worst[0].told, worst[0]
-
-
-def _not_scored(
-    facts: Mapping[str, Any], every: Row, reasons: Reasons
-) -> Iterable[tuple[str, str, None]]:
-    if every.errors:
-        answer = (
-            f"{every.errors} of {every.samples} responses are errors "
-            f"({every.errors / every.samples:.1%})"
-        )
-        yield "Errors", answer + (f", the latest: {reasons.error}" if reasons.error else ""), None
-    if unscored := not_run_in_words(facts["overall"]["coverage"].get("steps_score", {})):
-        example = f"; the first: {reasons.not_run}" if reasons.not_run else ""
-        yield "Steps without a score", f"{unscored}{example}", None
-    if facts["rejects"]:
-        yield "Rejected lines", f"{counts(facts['rejects'])}; they are not evaluated", None
-    if facts.get("late"):
-        yield "Late spans", facts["late"]["text"], None
-
-
-def _main_scores(facts: Mapping[str, Any], every: Row) -> list[str]:
-    """The scores that are told first: those of `SCORES` with a value or asked for, or else any
-    one.
-    """
-    known = [score.name for score in every.scores if is_score(score.name)]
-    asked = {*known, *(name for name, _ in _without_value(facts["overall"]))}
-    return [name for name in SCORES if name in asked] or known[:1]
-
-
-def _without_value(overall: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """The scores that were asked for and have no value, and why."""
-    return [
-        (metric, counts(covered["failed"]) or "pending")
-        for metric, covered in overall["coverage"].items()
-        if is_score(metric) and covered["applied"] and metric not in overall["metrics"]
-    ]
-
-
-def _lowest(templates: Mapping[str, Any], names: Sequence[str]) -> tuple[str, str] | None:
-    """The template with the lowest `quality`, if there are several; its scores and errors."""
-    ranks = {
-        template: quality(group, names)
-        for template, group in templates.items()
-        if group["errors"]["total"] or group["metrics"].keys() & names
+    return {
+        "moved": moved,
+        "moved_rest": moved_rest,
+        "moved_tags": moved_tags(comparison),
+        "losses": shown_losses,
+        "hidden_losses": len(losses) - len(shown_losses),
     }
-    if len(ranks) < 2:
-        return None
-    lowest = min(ranks, key=lambda name: (ranks[name], name))
-    metrics, errors = templates[lowest]["metrics"], templates[lowest]["errors"]["total"]
-    told = [f"{name} {mean_of_questions(metrics[name]):.3f}" for name in names if name in metrics]
-    told += [f"{ranks[lowest]:.3f} with {plural(errors, 'error')} as 0"] * bool(errors)
-    same = [*ranks.values()].count(ranks[lowest]) - 1
-    return lowest, "; ".join(told) + (f"; as low in {plural(same, 'other')}" if same else "")
 
 
-def _changes(comparison: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Rows of the comparison with a baseline: overall, then the templates that are decided."""
-    groups = [(None, comparison["overall"]), *comparison["per_template"].items()]
-    return [
-        {"interval": row.get("confidence"), **row, "template": template, "metric": metric}
-        for template, group in groups
-        for metric, row in group.items()
-        if template is None or row.get("verdict") in {"better", "worse"}
+def _fold_rows(table: Table) -> tuple[Table, Table]:
+    """Divide a long table into its first rows with its totals, and the rows between them."""
+    groups = len(table.rows) - table.totals
+    if groups <= MOVED_TEMPLATES:
+        return table, replace(table, rows=[], totals=0)
+    shown = [*table.rows[:MOVED_TEMPLATES], *table.rows[groups:]]
+    folded = table.rows[MOVED_TEMPLATES:groups]
+    folded_table = replace(table, rows=folded, totals=0, notes=(), key=f"{table.key}-rest")
+    return replace(table, rows=shown), folded_table
+
+
+def _reasons(summary: Summary) -> Iterator[Reason]:
+    """Yield the reasons of failure, the most frequent first."""
+    for reason, count in failure_counts(summary.snapshot["micro"]).items():
+        yield Reason(
+            words=reason_in_words(reason), count=count, example=summary.examples.get(reason)
+        )
+
+
+def _names_of_questions(
+    summary: Summary, results: ReportResults, details: Sequence[Detail]
+) -> dict[str, Any]:
+    """Return the names of the list of questions and of its filters."""
+    changes: dict[str, str] = {}
+    if summary.comparison is not None:
+        changes = changed_questions(summary.comparison)
+    questions = sorted(
+        summary.questions, key=lambda question: (OUTCOME_ORDER[question.outcome], question.rank)
+    )
+    known_metrics = {metric for question in questions for metric in question.means}
+    metrics = sorted(known_metrics, key=metric_position)
+    anchors: dict[str, list[str]] = {}
+    for detail in details:
+        anchors.setdefault(detail.question_id, []).append(detail.anchor)
+
+    rows = [
+        _question_row(
+            question,
+            text=results.texts.get(question.question_id, question.question_id),
+            metrics=metrics,
+            change=changes.get(question.question_id, ""),
+            anchors=anchors.get(question.question_id, []),
+        )
+        for question in questions[:LISTED]
     ]
+    hidden = len(questions) - len(rows)
+    return {
+        "questions": rows,
+        "questions_title": f"Questions, without the {hidden} best" if hidden else "Questions",
+        "question_metrics": metrics,
+        "has_changes": bool(changes),
+        "has_samples": any(row.samples > 1 for row in rows),
+        "choices": _choices(rows),
+    }
+
+
+def _question_row(
+    question: Question,
+    *,
+    text: str,
+    metrics: Sequence[str],
+    change: str,
+    anchors: Sequence[str],
+) -> QuestionRow:
+    """Return the row of a question in the list of questions."""
+    kinds = []
+    if question.outcome in ("failed", "error"):
+        kinds.append("failures")
+    if change:
+        kinds.append("changed")
+    return QuestionRow(
+        question_id=question.question_id,
+        text=text,
+        template_id=question.template_id,
+        outcome=question.outcome,
+        kinds=" ".join(kinds),
+        means=[question.means.get(metric) for metric in metrics],
+        change=change,
+        why="" if question.outcome == "passed" else question.why,
+        samples=question.samples,
+        anchors=anchors,
+    )
+
+
+def _choices(rows: Sequence[QuestionRow]) -> list[Choice]:
+    """Return the filters that show some rows but not all, and the one for all."""
+    choices = []
+    for kind, name in (("failures", "Failures"), ("changed", "Changed")):
+        count = sum(kind in row.kinds.split() for row in rows)
+        if count:
+            choices.append(Choice(kind=kind, name=name, count=count))
+    choices.append(Choice(kind="all", name="All", count=len(rows)))
+    return choices

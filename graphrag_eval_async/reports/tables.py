@@ -208,11 +208,10 @@ def wrap_name(name: str, width: int) -> str:
 
 
 def _narrow_heading(heading: str, cells: Sequence[str]) -> str:
-    """Break a heading at underscores, if it is wider than the cells below it."""
-    if _width([heading]) <= _width(cells):
-        return heading
-    words = [_cut(word, MAX_HEADING_WIDTH) for word in heading.split("_") if word]
-    return "\n".join(words) or heading
+    """Wrap a heading that is wider than the cells below it, where words end."""
+    words = re.split(r"(?<=[_ ])", heading)
+    widest_word = min(_width([word.rstrip() for word in words]), MAX_HEADING_WIDTH)
+    return wrap_name(heading, max(_width(cells), widest_word))
 
 
 def _cut(line: str, width: int) -> str:

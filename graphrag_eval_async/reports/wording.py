@@ -24,7 +24,7 @@ RESOURCE_HEADINGS = {"total_tokens": "tokens", "elapsed_sec": "seconds"}
 
 NOTHING_SCORED = (
     "Nothing scored the responses: there are no steps to compare, and no scores of answers. To "
-    "compare answers, set `match` on questions, or evaluate with --llm PROVIDER/MODEL or "
+    "compare answers, set match on questions, or evaluate with --llm PROVIDER/MODEL or "
     "--config FILE. To compare steps, questions need reference_steps, and responses actual_steps."
 )
 VALIDITY = INTERVAL_KINDS
@@ -58,87 +58,123 @@ FAILURES = {
 
 
 def reason_in_words(reason: str) -> str:
-    """A reason of failure and what it means."""
-    return f"{reason}: {FAILURES[reason]}" if reason in FAILURES else reason
+    """Return a reason of failure, followed by what it means, if it is one of `FAILURES`."""
+    if reason not in FAILURES:
+        return reason
+    return f"{reason}: {FAILURES[reason]}"
 
 
 def repeats_rows(group: Mapping[str, Any]) -> list[list[str]]:
-    """Return k, pass@k, pass^k and their number of questions, for some k."""
-    own = group.get("repeats") or {}
-    shown = [k for k in range(1, len(own) // 3 + 1) if k <= 5 or k in (10, 20, 50, len(own) // 3)]
-    rates = ([f"{own[f'{key}{k}']:.3f}" for key in ("pass@", "pass^")] for k in shown)
-    return [
-        [str(k), *each, str(own[f"questions@{k}"])] for k, each in zip(shown, rates, strict=True)
-    ]
+    """Return rows of pass@k and pass^k as text: k, both rates, and the number of questions.
 
+    Of many k, some are left out.
 
-def published_lines(group: Mapping[str, Any]) -> list[str]:
-    """Return the means as benchmarks publish them, a line each; [] without any."""
-    means = group.get("published_means")
-    if not means:
-        return []
-    questions = f"over {means['questions']:,} questions"
-    return [
-        f"macro F1 QALD: {means['qald_f1']:.3f} {questions}",
-        f"mean as TEXT2SPARQL publishes it: {means['published']:.3f} {questions}",
-    ]
+    Args:
+        group: a group of a snapshot, with the rates under ``repeats``, if questions have samples.
+    """
+    rates = group.get("repeats") or {}
+    # There are three values for each k.
+    largest_k = len(rates) // 3
+    rows: list[list[str]] = []
+    for k in range(1, largest_k + 1):
+        if k <= 5 or k in (10, 20, 50, largest_k):
+            any_right = f"{rates[f'pass@{k}']:.3f}"
+            all_right = f"{rates[f'pass^{k}']:.3f}"
+            rows.append([str(k), any_right, all_right, str(rates[f"questions@{k}"])])
+    return rows
 
 
 def right_in_words(conditions: Iterable[Condition]) -> str:
-    """Which samples count as right in `repeats`."""
-    return f"no error, {', '.join(each.text for each in conditions)}, as far as the run has them"
+    """Return what a right sample has, in words."""
+    in_words = ", ".join(condition.text for condition in conditions)
+    return f"no error, {in_words}, as far as the run has them"
 
 
 def variances(group: Mapping[str, Any]) -> dict[str, str]:
-    """Return in words how each score of repeated questions varies, as far as known."""
-    known = {name: each.get("variance") for name, each in group.items() if isinstance(each, dict)}
-    kinds = {"between": "between questions", "within": "between samples of a question"}
-    return {
-        name: "variance "
-        + ", ".join(f"{max(own[key], 0):.3g} {words}" for key, words in kinds.items() if key in own)
-        for name, own in known.items()
-        if own
-    }
+    """Return in words how each score varies between questions and between their samples.
+
+    Args:
+        group: the statistics of metrics; those without a known variance are left out.
+    """
+    in_words: dict[str, str] = {}
+    for metric, stats in group.items():
+        variance = stats.get("variance") if isinstance(stats, dict) else None
+        if not variance:
+            continue
+        parts: list[str] = []
+        # An estimated variance may be below 0.
+        if "between" in variance:
+            parts.append(f"{max(variance['between'], 0):.3g} between questions")
+        if "within" in variance:
+            parts.append(f"{max(variance['within'], 0):.3g} between samples of a question")
+        in_words[metric] = f"variance {', '.join(parts)}"
+    return in_words
 
 
 def unscored(micro: Mapping[str, Any]) -> str:
-    """Return why no response has a score, and the cure; empty if one has, or a judge failed or
-    works.
+    """Return why no response has a score, and the cure.
+
+    Returns:
+        "" if a response has a score, if a judge failed or still works, or if all responses are
+        errors.
     """
-    scores = [each for name, each in micro.items() if isinstance(each, dict) and is_score(name)]
-    covered = [each["coverage"] for each in scores if "coverage" in each]
-    results, errors = counts_of(micro)
-    judged = any(
-        each["values"] or each["pending"] or {*each["failed"]} - CAUSED_BY_AGENT for each in covered
+    coverages = [
+        stats["coverage"]
+        for name, stats in micro.items()
+        if isinstance(stats, dict) and is_score(name) and "coverage" in stats
+    ]
+    was_scored = any(
+        coverage["values"]
+        or coverage["pending"]
+        or not CAUSED_BY_AGENT.issuperset(coverage["failed"])
+        for coverage in coverages
     )
-    told = f"Errors: {errors} of {plural(results, 'response')}. " if errors else ""
-    return told + NOTHING_SCORED if results > errors and not judged else ""
+    results, errors = counts_of(micro)
+    if was_scored or results == errors:
+        return ""
+    return NOTHING_SCORED
 
 
 def not_run_in_words(coverage: Mapping[str, Any]) -> str:
-    """How many results have no score of steps since queries could not be run; empty if none."""
-    count = coverage.get("failed", {}).get(NOT_RUN)
-    return f"the queries of {plural(count, 'result')} could not be run" if count else ""
+    """Return how many results have no score of their steps because queries could not be run.
+
+    Returns:
+        "" if there are none.
+    """
+    count = coverage.get("failed", {}).get(NOT_RUN, 0)
+    if count == 0:
+        return ""
+    return f"the queries of {plural(count, 'result')} could not be run"
 
 
 def mean_cell(stats: Mapping[str, Any]) -> str:
-    """The mean over questions, and the ends of its interval."""
+    """Return the mean of a metric over questions and the ends of its interval, for a table.
+
+    Returns:
+        "" without a mean.
+    """
     if "mean" not in stats:
         return ""
-    mean, interval = mean_of_questions(stats), interval_of_mean(stats)
-    if interval is None:
-        return (
-            number(mean)
-            if abs(mean) >= 1000
-            else f"{mean:.3f}"
-            if "interval" in stats
-            else f"{mean:.3g}"
-        )
-    return f"{mean:.3f} {interval_cell(interval['low'], interval['high'])}"
+    mean = mean_of_questions(stats)
+    interval = interval_of_mean(stats)
+    if interval is not None:
+        return f"{mean:.3f} {interval_cell(interval['low'], interval['high'])}"
+    if abs(mean) >= 1000:
+        return number(mean)
+    if "interval" in stats:
+        # The interval is that of first samples, but the metric has one elsewhere in the table.
+        return f"{mean:.3f}"
+    return f"{mean:.3g}"
 
 
 def value_of(change: Mapping[str, Any]) -> str:
-    """The value of an alert in words."""
+    """Return the value of an alert in words, or why it has none.
+
+    Args:
+        change: the state of the alert, with its `value` and number of `samples` in the window.
+    """
     if change["value"] is not None:
         return number(change["value"])
-    return "window not full yet" if change.get("samples") else "no values"
+    if change.get("samples"):
+        return "window not full yet"
+    return "no values"

@@ -152,9 +152,9 @@ def test_an_evaluation_that_scores_nothing_says_what_to_do(
         ["aggregate", results],
     ):
         assert run(*command) == 0
-        out = " ".join(capfd.readouterr().out.split())
+        # In Markdown, names of keys are code.
+        out = " ".join(capfd.readouterr().out.replace("`", "").split())
         assert (NOTHING_SCORED in out) == told
-        assert ("Errors: 1 of 3 responses. Nothing scored" in out) == told
     assert (NOTHING_SCORED in (folder.path / "page.html").read_text()) == told
     if told:
         assert run(*evaluation, "--gate", "steps_score >= 0") == 1

@@ -65,7 +65,7 @@ def test_a_configuration_names_them(
         (("--config", config), "sizes_steps"),
     ):
         assert run("compare", other, results, *more, "--worst", "1") == 0
-        assert capfd.readouterr().out.partition("got worse")[2].split()[6] == worst
+        assert capfd.readouterr().out.partition("got worse")[2].split()[7] == worst
     assert evaluate(folder, "--dry-run", "--gate", "brevity >= 0.5") == 0
     assert "failed" not in capfd.readouterr().err
 

@@ -161,11 +161,11 @@ def test_a_terminal_has_a_bar_but_not_between_results(
     monkeypatch.setenv("TERM", "xterm")
     command = ["evaluate", folder.reference, folder.lines(response("q1"))]
     code, shown = terminal_output(*command, "-o", "-")
-    assert (code, "all results" in shown, '"question_id":"q1"' in shown) == (0, True, True)
+    assert (code, "Means by template" in shown, '"question_id":"q1"' in shown) == (0, True, True)
     assert "\x1b" not in shown
     # Without -o, there is only the page.
     code, shown = terminal_output(*command)
-    assert (code, "all results" in shown, '"question_id"' in shown) == (0, True, False)
+    assert (code, "Means by template" in shown, '"question_id"' in shown) == (0, True, False)
     assert "steps_score 1.000" in shown
     assert "\x1b[?25l" not in shown  # Which hides the cursor, for ever if the process is killed.
 
@@ -187,7 +187,7 @@ def test_the_bar_says_how_far_the_run_is(
 ) -> None:
     monkeypatch.setenv("TERM", "xterm")
     _, shown = terminal_output("evaluate", folder.reference, folder.lines(*lines))
-    bar, _, _ = COLOURS.sub("", shown).partition("all results")
+    bar, _, _ = COLOURS.sub("", shown).partition("Means by template")
     assert expected in bar
 
 

@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 SUMMARY = "GITHUB_STEP_SUMMARY"
 RESULTS = [result("a"), result("b", 0.5), result("c", None, status="error", error="down")]
 BASELINE = [result(name) for name in "abc"]
-COUNTS = "3 results, 1 error, 0 rejected lines; 3 questions: 1 passed, 1 failed, 1 with an error."
-PAGE = f"## Evaluation\n\n{COUNTS}\n"
+SCORE = "`steps_score` 0.750 [0.01, 1.00] over 2 of 3 questions."
+COUNTS = "3 results, 1 of them an error of the agent."
+PAGE = f"## Evaluation: 1 of 3 questions passed, 2 did not\n\n{SCORE}\n\n{COUNTS}\n"
 FAILED, HELD = "\N{CROSS MARK}", "\N{WHITE HEAVY CHECK MARK}"
 
 
@@ -37,7 +38,7 @@ def test_markdown_is_the_default(folder: Folder, capfd: pytest.CaptureFixture[st
     assert report(folder) == 0
     out, err = capfd.readouterr()
     assert out.startswith(PAGE)
-    assert "| `b` | `t` | `steps_score` 0.5 | `wrong_order` | `r.jsonl:2` |" in out
+    assert "| `b` | `t` | `wrong_order` | `r.jsonl:2` | `steps_score` 0.5 |" in out
     assert not err
     assert report(folder, "--markdown", folder.file("new/page.md"), "--worst", "0") == 0
     page = (folder.path / "new" / "page.md").read_text()
@@ -87,9 +88,11 @@ def test_what_evaluate_wrote(folder: Folder, capfd: pytest.CaptureFixture[str]) 
     assert run("report", *files, "--markdown", "-", *gate) == 0
     out, _ = capfd.readouterr()
     assert out.startswith(
-        f"## {HELD} Evaluation: 1 gate held\n\n2 results, 1 error, 0 rejected lines; 3 "
+        f"## {HELD} Evaluation: 1 gate held\n\n`steps_score` 1.000 over 1 of 3 questions.\n"
     )
-    assert "1 passed, 1 with an error, 1 skipped.\n" in out
+    assert "\n1 of 3 questions passed, 1 did not, 1 not decided.\n" in out
+    assert "\n2 results, 1 of them an error of the agent.\n" in out
+    assert "\n1 of 3 questions without a response.\n" in out
     assert "`agent_error: no answer` | `b.jsonl:1` |" in out
     cases = ET.parse(folder.file("j.xml")).getroot().iter("testcase")  # noqa: S314  (it is our own)
     assert [[child.tag for child in case] for case in cases] == [[], ["skipped"], ["error"], []]
@@ -112,7 +115,7 @@ def test_github(
     assert report(folder, "--github", "--markdown", "-") == 0
     assert PAGE in capfd.readouterr().out
     summary = Path(folder.file("summary.md")).read_text()
-    assert summary.startswith(f"before\n## {FAILED} Evaluation: 1 of 1 gates failed\n\n3 results")
+    assert summary.startswith(f"before\n## {FAILED} Evaluation: 1 of 1 gate failed\n\n{SCORE}")
     assert f"\n\n{PAGE}" in summary
 
 

@@ -49,7 +49,7 @@ def test_a_table_has_the_systems_best_first(
         "  is worse (0.6 -> 0.15, -0.45).\n"
     )
     table = out.split("steps_score (higher is better), best first\n")[1].split("\n\n")[0]
-    rows = [re.split(r"\s{2,}", line) for line in table.splitlines()[2:]]
+    rows = [re.split(r"\s{2,}", line) for line in table.partition("─\n")[2].splitlines()]
     assert [row[0] for row in rows] == ["better", "first", "same", "worse"]
     assert rows[1] == ["first", "0.600", "[0.45, 0.74]", "first"]
     assert rows[0][-1] == "better"

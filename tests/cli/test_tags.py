@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -45,7 +46,7 @@ def test_tables_and_gates_of_results(
     assert run("evaluate", *responses, "-o", folder.file("o.jsonl"), "--by", "hops", *gates) == 0
     shown = capsys.readouterr().out
     assert [line.split()[:3] for line in shown.splitlines() if "hops=1  " in line] == [
-        ["hops=1", "2", "0"]
+        ["hops=1", "2", "0.500"]
     ]
     assert "gate held: steps_score[hard] >= 1: the mean is 1" in shown
     reference = ["--reference", folder.file("tagged.json")]
@@ -124,15 +125,15 @@ def test_comparisons_and_reports(
     page = folder.file("p.html")
     for by, names in (([], ["hard", "hops=1"]), (["--by", "hops"], ["hops=1"])):
         assert run("report", str(results), "-o", page, "--markdown", "-", *by) == 0
-        table = capsys.readouterr().out.partition("### Tags")[2].partition("###")[0]
-        assert [row.split("`")[1] for row in table.splitlines()[4:] if row] == names
+        table = capsys.readouterr().out.partition("### Means by tag")[2].partition("###")[0]
+        assert re.findall(r"^\| `(.*?)` \|", table, re.MULTILINE) == names
         html = (
             (folder.path / "p.html")
             .read_text()
             .partition('id="tags-table"')[2]
             .partition("</table>")[0]
         )
-        assert [row.split('"')[1] for row in html.split("<tr data-key=")[1:]] == names
+        assert re.findall('<th scope="row">(.*?)</th>', html) == names
 
 
 def test_tags_beyond_the_limits_are_said_to_be_cut(
@@ -209,8 +210,8 @@ def test_keys_of_by_and_gates_come_first(
         assert tags_in(shown.out) == ALL_LANGUAGES
         assert "not shown" not in shown.out
     assert run("report", output, "-o", folder.file("p.html"), "--markdown", "-", *by) == 0
-    table = capsys.readouterr().out.partition("### Tags")[2].partition("###")[0]
-    assert [row.split("`")[1] for row in table.splitlines()[4:] if row] == ALL_LANGUAGES
+    table = capsys.readouterr().out.partition("### Means by tag")[2].partition("###")[0]
+    assert re.findall(r"^\| `(.*?)` \|", table, re.MULTILINE) == ALL_LANGUAGES
     assert run("compare", output, output, "--by", "language") == 0
 
 

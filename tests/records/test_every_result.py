@@ -42,7 +42,7 @@ def test_in_files(
     files = "reference.json", "responses.jsonl", "--config", "config.yaml", "-o", "table.csv"
     assert run("evaluate", *files) == 0
     shown = " ".join(capfd.readouterr().out.split())
-    assert "steps without a score: the queries of 1 result could not be run" in shown
+    assert "1 not_run (see execution_error in the results)" in shown
     assert "first query that could not be run: broken: " in shown
     with open("table.csv", newline="") as file:
         rows = [{key: cell or None for key, cell in row.items()} for row in csv.DictReader(file)]

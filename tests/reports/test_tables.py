@@ -49,7 +49,7 @@ def test_markdown_quotes_what_comes_from_data() -> None:
         "",
         "*Cut: the last 1 rows.*",
         "",
-        "[low, high]: 95% interval of `steps_score.`",
+        "[low, high]: 95% interval of `steps_score`.",
     ]
 
 
@@ -109,7 +109,7 @@ def test_the_macro_of_pages_shows_the_same_cells_and_no_markup() -> None:
         *MEANS.headings,
         *(cell for row in MEANS.rows for cell in row),
     ]
-    assert '<tr data-key="all" class="total">' in html
+    assert html.count('class="total"') == 1
 
 
 def test_rich_is_imported_only_to_draw() -> None:

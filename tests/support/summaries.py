@@ -5,13 +5,12 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from graphrag_eval_async import RunningAggregates
 from graphrag_eval_async.catalogue.conditions import parse_condition
 from graphrag_eval_async.records.evaluation import Evaluation
 from graphrag_eval_async.records.token_usage import TokenUsage
-from graphrag_eval_async.reports.html_report import ReportResults, html_report
+from graphrag_eval_async.reports.html_report import html_report
+from graphrag_eval_async.reports.report_results import ReportResults
 from graphrag_eval_async.reports.summary import Reading, Summary
-from graphrag_eval_async.reports.worst import worst_questions
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -84,12 +83,14 @@ def summary_of(
     return reading.summary(**more)
 
 
-def report_of(results: Iterable[Mapping[str, Any]], **state: Any) -> str:
+def report_of(
+    results: Iterable[Mapping[str, Any]],
+    baseline: Iterable[Mapping[str, Any]] | None = None,
+    **more: Any,
+) -> str:
     """The HTML report of a run with these results."""
-    aggregates, collected = RunningAggregates(), ReportResults()
-    for each in results:
-        aggregates.add(each)
+    kept = [*results]
+    collected = ReportResults()
+    for each in kept:
         collected.add(each)
-    aggregates.finish()
-    snapshot = aggregates.snapshot(detail=True)
-    return html_report(snapshot, collected, worst=worst_questions(aggregates), **state)
+    return html_report(summary_of(kept, baseline, **more), collected)

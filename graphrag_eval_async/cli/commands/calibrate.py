@@ -11,27 +11,28 @@ import orjson
 from graphrag_eval_async.cli.files import check_distinct, open_lines, write_aggregates
 from graphrag_eval_async.cli.reading import read_to_end
 from graphrag_eval_async.cli.run_summary import end, list_rejects
-from graphrag_eval_async.cli.table import ALL_RESULTS, draw, folded, table_of
 from graphrag_eval_async.inference.calibration import Calibration
 from graphrag_eval_async.inference.labels import UNUSED, LabelSample
 from graphrag_eval_async.records import Rejects
+from graphrag_eval_async.reports.run_tables import ALL_RESULTS
+from graphrag_eval_async.reports.tables import Table, fold, render_terminal
 from graphrag_eval_async.reports.wording import mean_cell
-from graphrag_eval_async.text import name_cell, number, one_line, percent, tell
+from graphrag_eval_async.text import number, one_line, percent, tell
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from graphrag_eval_async.cli.command_table import Given
     from graphrag_eval_async.cli.exits import Exit, Interrupts
 
 HEADINGS = (
     "labels",
-    "agree-\nment",
+    "agreement",
     "kappa",
-    "sensi-\ntivity",
-    "speci-\nficity",
+    "sensitivity",
+    "specificity",
     "bias",
-    "corrected\nmean",
+    "corrected mean",
 )
 
 
@@ -74,52 +75,74 @@ def run(given: Given, interrupts: Interrupts) -> Exit:
 
 
 def render_calibration(snapshot: Mapping[str, Any]) -> str:
-    """A calibration as plain text: what is known, and a table."""
-    overall, metric, people = snapshot["overall"], snapshot["metric"], snapshot["people"]
-    lines = [_corrected(overall["corrected"])]
-    known = (
-        f"{metric}: mean {number(overall['mean_score'])} of {overall['results']} results by the "
-        f"judge; {overall['labels']} of them have a label, whose mean is "
-        f"{number(overall['mean_label'])}."
-    )
-    if people["items"]:
-        told = (
-            "not defined, since all agree" if people["alpha"] is None else f"{people['alpha']:.3f}"
-        )
-        lines.append(
-            f"People: {people['items']} results with several labels; Krippendorff's alpha {told}."
-        )
-    if overall["kappa"] is not None:
-        lines.append(f"Judge and people: kappa {overall['kappa']:.3f}.")
-    lines += [
-        f"not used: {count} {'label' if count == 1 else 'labels'} {UNUSED[why]}"
-        for why, count in snapshot["unused_labels"].items()
+    """Return a calibration as plain text: what is known, and a table."""
+    overall = snapshot["overall"]
+    sentences = [
+        (
+            f"{snapshot['metric']}: mean {number(overall['mean_score'])} of {overall['results']} "
+            f"results by the judge; {overall['labels']} of them have a label, whose mean is "
+            f"{number(overall['mean_label'])}."
+        ),
+        _corrected_mean_in_words(overall["corrected"]),
+        *_agreement_in_words(snapshot),
     ]
-    lines += [f"warning: {warning}" for warning in snapshot["warnings"]]
-    groups = {**snapshot["per_template"], ALL_RESULTS: overall}
-    rows = [[name_cell(name), *_cells(row)] for name, row in groups.items() if row["labels"]]
-    table = draw([table_of(["template", *HEADINGS], rows, apart=1)], sys.stdout)
-    return "\n".join([*folded([known, *lines]), "", table, "", *folded(snapshot["notes"])])
+    for why, count in snapshot["unused_labels"].items():
+        labels = "label" if count == 1 else "labels"
+        sentences.append(f"not used: {count} {labels} {UNUSED[why]}")
+    sentences += [f"warning: {warning}" for warning in snapshot["warnings"]]
+
+    table = render_terminal([_calibration_table(snapshot)], sys.stdout)
+    return "\n".join([*fold(sentences), "", table, "", *fold(snapshot["notes"])])
 
 
-def _corrected(found: Mapping[str, Any]) -> str:
-    if "mean" not in found:
-        return f"Not corrected: {found['reason']}."
-    told = f"Corrected mean, as people would see it: {number(found['mean'])}; "
-    if "interval" not in found:
-        return f"{told}{found['reason']}."
-    interval = found["interval"]
+def _agreement_in_words(snapshot: Mapping[str, Any]) -> Iterator[str]:
+    """Yield how well people agree with each other, and the judge with people, where known."""
+    people = snapshot["people"]
+    if people["items"]:
+        alpha = people["alpha"]
+        agreement = "not defined, since all agree" if alpha is None else f"{alpha:.3f}"
+        yield (
+            f"People: {people['items']} results with several labels; Krippendorff's alpha "
+            f"{agreement}."
+        )
+    kappa = snapshot["overall"]["kappa"]
+    if kappa is not None:
+        yield f"Judge and people: kappa {kappa:.3f}."
+
+
+def _calibration_table(snapshot: Mapping[str, Any]) -> Table:
+    """Return the agreement of judge and people by template; only templates with labels count."""
+    groups = {**snapshot["per_template"], ALL_RESULTS: snapshot["overall"]}
+    rows = [[name, *_cells(group)] for name, group in groups.items() if group["labels"]]
+    has_several_rows = len(rows) > 1
+    return Table(
+        title="",
+        headings=["template", *HEADINGS],
+        rows=rows,
+        totals=1 if has_several_rows else 0,
+    )
+
+
+def _corrected_mean_in_words(corrected: Mapping[str, Any]) -> str:
+    """Return the mean that people would give and its interval, or why there is none."""
+    if "mean" not in corrected:
+        return f"Not corrected: {corrected['reason']}."
+    mean = f"Corrected mean, as people would see it: {number(corrected['mean'])}; "
+    if "interval" not in corrected:
+        return f"{mean}{corrected['reason']}."
+    interval = corrected["interval"]
     return (
-        f"{told}{percent(interval['level'])} interval {interval['low']:.3f} to "
+        f"{mean}{percent(interval['level'])} interval {interval['low']:.3f} to "
         f"{interval['high']:.3f}."
     )
 
 
 def _cells(row: Mapping[str, Any]) -> list[str]:
-    shares = [row[key] for key in ("agreement", "kappa", "sensitivity", "specificity")]
+    """Return the cells of a template, or of all results, below `HEADINGS`."""
+    measures = [row[key] for key in ("agreement", "kappa", "sensitivity", "specificity")]
     return [
         str(row["labels"]),
-        *("" if share is None else f"{share:.3f}" for share in shares),
+        *("" if measure is None else f"{measure:.3f}" for measure in measures),
         f"{row['bias']:+.3f}",
         mean_cell(row["corrected"]),
     ]

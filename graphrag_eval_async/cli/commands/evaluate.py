@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from graphrag_eval_async.evaluator import EvaluatorOptions
     from graphrag_eval_async.monitor.dashboard import Dashboard
     from graphrag_eval_async.reference import Reference
-    from graphrag_eval_async.reports.html_report import ReportResults
+    from graphrag_eval_async.reports.report_results import ReportResults
     from graphrag_eval_async.stream import EvaluationStream
 
 DEFAULT_SEED = 0
@@ -183,9 +183,10 @@ def evaluate_here(
     """
     problems, collected = _Problems(config), None
     if given.report is not None:
-        from graphrag_eval_async.reports.html_report import ReportResults
+        from graphrag_eval_async.reports.report_results import ReportResults
+        from graphrag_eval_async.reports.summary import Findings
 
-        collected = ReportResults()
+        collected = ReportResults(Findings(reference=counted))
     add = [each.add for each in (collected, asked) if each is not None]
     stream, writer = make_stream(given, reference, source, config, **more)
     worst = WorstAnswers()
@@ -338,21 +339,29 @@ def _write_page(
     from graphrag_eval_async.reference import misnamed_steps
     from graphrag_eval_async.reports.html_report import html_report
     from graphrag_eval_async.reports.overview import judge_state
+    from graphrag_eval_async.reports.summary import Summary
     from graphrag_eval_async.reports.worst import worst_questions
 
-    page = html_report(
-        snapshot,
-        collected,
-        worst=worst_questions(stream.aggregates),
-        title=f"Evaluation of {given.source}",
-        level=given.level,
-        by=given.by,
-        rejects=stream.rejects.counts,
-        questions=len(stream.reference.questions),
-        missing=len(stream.missing),
+    findings = collected.findings
+    assert findings is not None  # noqa: S101
+    summary = Summary(
+        snapshot=snapshot,
+        questions=[*findings.questions],
+        examples=findings.examples.by_reason,
+        first_errors=findings.first_errors,
+        asked=len(stream.reference.questions) or None,
+        lowest=worst_questions(stream.aggregates),
+        rejected={str(reason): count for reason, count in stream.rejects.counts.items()},
         misnamed=misnamed_steps(stream.reference, stream.aggregates._step_names()),
+        by=given.by,
+    )
+    late = stream.late.facts()
+    page = html_report(
+        summary,
+        collected,
+        title=f"Evaluation of {given.source}",
         judge=judge_state(stream.usage, config),
-        late=stream.late.facts(),
+        late="" if late is None else late["text"],
     )
     write_page(given.report, page)
 

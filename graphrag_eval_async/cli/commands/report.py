@@ -36,9 +36,11 @@ from graphrag_eval_async.reports.ci import (
     render_annotations,
     render_junit,
 )
-from graphrag_eval_async.reports.html_report import ReportResults, html_report
+from graphrag_eval_async.reports.html_report import html_report
 from graphrag_eval_async.reports.markdown import render_markdown
-from graphrag_eval_async.reports.summary import NO_RESPONSE, Reading, Summary
+from graphrag_eval_async.reports.questions import NO_RESPONSE
+from graphrag_eval_async.reports.report_results import ReportResults
+from graphrag_eval_async.reports.summary import Reading, Summary
 from graphrag_eval_async.sources.reading import expand
 from graphrag_eval_async.text import did_you_mean, one_line, tell
 
@@ -93,7 +95,7 @@ def run(given: Given, interrupts: Interrupts) -> Exit:
         summary = _summary(given, reading, rejects, reference)
         _check_conditions(given, summary.snapshot, reference)
         failures, _ = failed_and_held(summary.gates)
-        ending = _write(given, ending, summary, collected, reference)
+        ending = _write(given, ending, summary, collected)
     return end(ending, rejects, failures)
 
 
@@ -170,26 +172,10 @@ def _write(
     ending: Ending,
     summary: Summary,
     collected: ReportResults | None,
-    reference: Reference | None,
 ) -> Ending:
-    """Write a report as was asked for."""
+    """Write a report in each format that the options ask for."""
     if collected is not None:
-        questions = 0 if reference is None else len(reference)
-        page = html_report(
-            summary.snapshot,
-            collected,
-            worst=summary.lowest,
-            title=f"Report on {', '.join(given.results)}",
-            comparison=summary.comparison,
-            level=given.level,
-            rejects=summary.rejected,
-            gates=summary.gates,
-            right=summary.right,
-            by=summary.by,
-            misnamed=summary.misnamed,
-            questions=questions,
-            missing=sum(each.kind == NO_RESPONSE for each in summary.questions) if questions else 0,
-        )
+        page = html_report(summary, collected, title=f"Report on {', '.join(given.results)}")
         ending = ending.attempt(partial(write_page, given.output, page))
     if given.markdown is not None or not (given.output or given.junit or given.github):
         text, stream = render_markdown(summary), page_stream(given)

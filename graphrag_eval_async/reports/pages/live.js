@@ -51,15 +51,19 @@
   function filter(input) {
     const table = document.getElementById(input.dataset.table);
     if (!table) return;
+    const tools = input.closest(".tools");
+    const choice = tools.querySelector("input.choice:checked");
+    const kind = choice ? choice.value : "all";
     const wanted = input.value.trim().toLowerCase();
     let shown = 0;
     const rows = [...table.tBodies[0].rows];
     for (const row of rows) {
-      row.hidden = wanted !== "" && !row.textContent.toLowerCase().includes(wanted);
+      const isOfKind = kind === "all" || row.dataset.kinds.split(" ").includes(kind);
+      row.hidden = !isOfKind || (wanted !== "" && !row.textContent.toLowerCase().includes(wanted));
       if (!row.hidden) shown += 1;
     }
-    const count = input.closest(".tools").querySelector(".count");
-    const told = wanted === "" ? "" : `${shown} of ${rows.length}`;
+    const count = tools.querySelector(".count");
+    const told = shown === rows.length ? "" : `${shown} of ${rows.length}`;
     if (count.textContent !== told) count.textContent = told;
   }
 
@@ -83,6 +87,11 @@
     filter(event.target);
     filters.set(event.target.dataset.table, event.target.value);
     store();
+  });
+
+  // The rows of a table that are shown: failures, changed ones, or all.
+  document.addEventListener("change", (event) => {
+    if (event.target.matches("input.choice")) filter(event.target.closest(".tools").querySelector("input.filter"));
   });
 
   // A link to a result in a report opens it.

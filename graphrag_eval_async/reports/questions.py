@@ -1,0 +1,313 @@
+"""The questions of a run: whether each one passed and, if not, why."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+from math import fsum, inf
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+
+from graphrag_eval_async.catalogue.conditions import (
+    OPERATORS,
+    RIGHT_CONDITIONS,
+    Condition,
+    rounded,
+)
+from graphrag_eval_async.catalogue.metrics import ANSWER_MATCH
+from graphrag_eval_async.catalogue.outcomes import AGENT_ERROR, CAUSED_BY_AGENT, REASON
+from graphrag_eval_async.steps.failure import NO_FAILURE
+from graphrag_eval_async.text import one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from graphrag_eval_async.records.evaluation import Evaluation
+
+Outcome: TypeAlias = Literal["passed", "failed", "error", "skipped"]
+
+NO_RESPONSE = "no_response"
+"""The kind of a question without any result."""
+
+PENDING = "pending"
+"""The kind of a question whose results all wait for a judge."""
+
+SCORE = "score"
+"""The kind of a question that failed because of a score, without a more telling reason."""
+
+MAX_ERROR = 300
+"""How many characters are kept of an error, or of why an answer is wrong."""
+
+
+class Question(NamedTuple):
+    """A question and its outcome.
+
+    It is "failed" if a mean does not meet a condition, or the agent did not answer; "error" if a
+    response is an error, unless another failure is more frequent, or a score has no value for
+    another reason; "skipped" if there is nothing to decide it; or else "passed".
+
+    Attributes:
+        template_id: the template of the question.
+        question_id: the id of the question.
+        outcome: whether it passed.
+        kind: why it did not pass: the most frequent `failure`, or the kind of the error.
+        explanation: why it did not pass, on one line.
+        score: the metric that decided, and its mean; None if none did.
+        rank: a number that is lower for worse questions: the mean of the score, negated if low
+            means are good.
+        samples: number of complete results.
+        seconds: the sum of `elapsed_sec` of the results.
+        means: the mean over the samples of each metric that has a condition.
+    """
+
+    template_id: str
+    question_id: str
+    outcome: Outcome
+    kind: str = ""
+    explanation: str = ""
+    score: tuple[str, float] | None = None
+    rank: float = -inf
+    samples: int = 0
+    seconds: float = 0.0
+    means: Mapping[str, float] = MappingProxyType({})
+
+    @property
+    def why(self) -> str:
+        """The kind, followed by the explanation if it says more than the kind and the score."""
+        mentions_answer = f"{ANSWER_MATCH} is" in self.explanation
+        if self.outcome == "failed" and self.kind != SCORE and not mentions_answer:
+            return self.kind
+        return f"{self.kind}: {self.explanation}"
+
+
+class Questions:
+    """The questions of a run, each with its outcome, in the order in which they came.
+
+    A question passes if its means over all samples meet the `conditions` that apply to its
+    template. Without conditions, it passes if `compare` calls it right: `steps_score` is 1, and
+    `answer_match`, `answer_f1` and `ragas_answer_correctness` are at least 0.5, as far as the run
+    has these metrics.
+    """
+
+    def __init__(self, conditions: Sequence[Condition] = ()) -> None:
+        self._conditions = conditions or RIGHT_CONDITIONS
+        self._metrics = {condition.metric for condition in self._conditions}
+        # Conditions that a user gave always apply, the default ones if the run has their metric.
+        self._metrics_of_run = set(self._metrics) if conditions else set[str]()
+        self._samples: dict[tuple[str, str], _Samples] = {}
+
+    def expect(self, template_id: str, question_id: str) -> None:
+        """List a question, even if it has no result."""
+        self._samples.setdefault((template_id, question_id), _Samples())
+
+    def add(self, seen: Evaluation) -> None:
+        """Add an observed result; ignores it if it does not name its question."""
+        if not isinstance(seen.question_id, str):
+            return
+        samples = self._samples.setdefault((seen.template_id, seen.question_id), _Samples())
+        if seen.pending is not None:
+            samples.pending += 1
+            return
+
+        samples.add(seen, self._metrics)
+        for metric, _ in seen.values:
+            if metric in self._metrics:
+                self._metrics_of_run.add(metric)
+        for metric, cause in seen.outcomes:
+            if metric in self._metrics and cause not in CAUSED_BY_AGENT:
+                self._metrics_of_run.add(metric)
+
+    def __iter__(self) -> Iterator[Question]:
+        for (template_id, question_id), samples in self._samples.items():
+            conditions = [
+                condition
+                for condition in self._conditions
+                if condition.template in (None, template_id)
+                and condition.metric in self._metrics_of_run
+            ]
+            yield _decide(template_id, question_id, samples, conditions)
+
+
+@dataclass(slots=True)
+class _Samples:
+    """What the results of one question have in common.
+
+    Attributes:
+        count: number of complete results.
+        pending: number of results that wait for a judge.
+        seconds: the sum of `elapsed_sec`.
+        errors: the message of each result that is an error.
+        values: the values of each metric that has a condition.
+        causes: why such a metric has no value, in the first result without one.
+        failures: how many results have each reason of failure.
+        why_wrong: the `answer_match_reason` of the first wrong answer, in brackets; "" if none.
+    """
+
+    count: int = 0
+    pending: int = 0
+    seconds: float = 0.0
+    errors: list[str] = field(default_factory=list)
+    values: defaultdict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+    causes: dict[str, str] = field(default_factory=dict)
+    failures: Counter[str] = field(default_factory=Counter)
+    why_wrong: str = ""
+
+    def add(self, seen: Evaluation, metrics: set[str]) -> None:
+        """Add a complete result; only the values of `metrics` are kept."""
+        result = seen.as_dict()
+        self.count += 1
+        seconds = result.get("elapsed_sec")
+        if isinstance(seconds, int | float) and 0 <= seconds < inf:
+            self.seconds += seconds
+        if seen.failed:
+            self.errors.append(_error_message(result))
+        if not self.why_wrong:
+            self.why_wrong = _why_wrong(seen, result)
+
+        for metric, value in seen.values:
+            if metric in metrics:
+                self.values[metric].append(value)
+        for metric, cause in seen.outcomes:
+            if metric == REASON:
+                if not seen.failed and cause != NO_FAILURE:
+                    self.failures[cause] += 1
+            elif metric in metrics:
+                self.causes.setdefault(metric, cause)
+
+    @property
+    def most_frequent_failure(self) -> tuple[str, int] | None:
+        """The most frequent reason of failure and its number; None if there is none.
+
+        Of equally frequent ones, it is the first in alphabetical order.
+        """
+        if not self.failures:
+            return None
+        return min(self.failures.items(), key=lambda failure: (-failure[1], failure[0]))
+
+
+def _error_message(result: Mapping[str, Any]) -> str:
+    """Return the message of a result that is an error, on one line."""
+    error = result.get("error")
+    message = one_line(error, limit=MAX_ERROR) if isinstance(error, str) else ""
+    return message or "no message"
+
+
+def _why_wrong(seen: Evaluation, result: Mapping[str, Any]) -> str:
+    """Return in brackets why the answer of a result is wrong; "" if it is right or not known."""
+    reason = result.get(f"{ANSWER_MATCH}_reason")
+    score = dict(seen.values).get(ANSWER_MATCH, 1)
+    if not isinstance(reason, str) or score >= 1:
+        return ""
+    return f" ({one_line(reason, limit=MAX_ERROR)})"
+
+
+def _decide(
+    template_id: str, question_id: str, samples: _Samples, conditions: Sequence[Condition]
+) -> Question:
+    """Return a question with its outcome.
+
+    Args:
+        template_id: the template of the question.
+        question_id: the id of the question.
+        samples: its results.
+        conditions: the conditions that apply to it.
+    """
+    means = {metric: fsum(values) / len(values) for metric, values in samples.values.items()}
+    with_mean = [condition for condition in conditions if condition.metric in means]
+    unmet = [
+        condition
+        for condition in with_mean
+        if not OPERATORS[condition.operator](means[condition.metric], condition.bound)
+    ]
+    outcome, kind, explanation = _outcome(
+        samples,
+        causes={condition.metric: samples.causes.get(condition.metric) for condition in conditions},
+        unmet=[_unmet_in_words(condition, means, samples) for condition in unmet],
+        is_scored=bool(with_mean),
+    )
+
+    score = None
+    rank = -inf
+    if with_mean:
+        decisive = unmet[0] if unmet else with_mean[0]
+        mean = means[decisive.metric]
+        score = (decisive.metric, mean)
+        rank = mean if decisive.is_lower_bound else -mean
+    return Question(
+        template_id,
+        question_id,
+        outcome,
+        kind,
+        explanation,
+        score=score,
+        rank=rank,
+        samples=samples.count,
+        seconds=samples.seconds,
+        means=means,
+    )
+
+
+def _unmet_in_words(condition: Condition, means: Mapping[str, float], samples: _Samples) -> str:
+    """Return what a mean is and what a condition expects, with the reason of a wrong answer."""
+    mean = rounded(means[condition.metric], condition.bound)
+    expected = f"{condition.operator} {condition.bound:.15g}"
+    in_words = one_line(f"{condition.metric} is {mean}, expected {expected}")
+    if condition.metric == ANSWER_MATCH:
+        in_words += samples.why_wrong
+    return in_words
+
+
+def _outcome(
+    samples: _Samples,
+    causes: Mapping[str, str | None],
+    unmet: Sequence[str],
+    *,
+    is_scored: bool,
+) -> tuple[Outcome, str, str]:
+    """Return the outcome of a question, its kind, and its explanation.
+
+    Args:
+        samples: the results of the question.
+        causes: why each metric that has a condition lacks a value; None if it lacks none.
+        unmet: in words, the conditions that are not met.
+        is_scored: whether a metric that has a condition has a mean.
+    """
+    if samples.count == 0:
+        kind = PENDING if samples.pending else NO_RESPONSE
+        return "skipped", kind, _in_words(kind)
+
+    failure = samples.most_frequent_failure
+    if samples.errors:
+        failure_is_more_frequent = failure is not None and failure[1] > len(samples.errors)
+        if not (unmet and failure_is_more_frequent):
+            return "error", AGENT_ERROR, _errors_in_words(samples)
+
+    causes_of_agent = [
+        cause for cause in causes.values() if cause is not None and cause in CAUSED_BY_AGENT
+    ]
+    if unmet or causes_of_agent:
+        if failure is not None:
+            kind = failure[0]
+        elif causes_of_agent:
+            kind = causes_of_agent[0]
+        else:
+            kind = SCORE
+        return "failed", kind, "; ".join(unmet) or _in_words(kind)
+
+    for metric, cause in causes.items():
+        if cause is not None:
+            return "error", cause, f"{metric} has no value: {cause}"
+    if is_scored:
+        return "passed", "", ""
+    return "skipped", "no_score", "no score decides whether it passed"
+
+
+def _in_words(kind: str) -> str:
+    return kind.replace("_", " ")
+
+
+def _errors_in_words(samples: _Samples) -> str:
+    """Return the first error of a question, and how many of its samples are errors."""
+    if samples.count == 1:
+        return samples.errors[0]
+    return f"{samples.errors[0]} ({len(samples.errors)} of {samples.count} samples)"
