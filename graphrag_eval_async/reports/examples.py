@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.catalogue.outcomes import AGENT_ERROR, REASON
-from graphrag_eval_async.reports.evidence import pairs_of
+from graphrag_eval_async.reports.evidence import MISSING, UNEXPECTED, pairs_of
 from graphrag_eval_async.reports.kept import text_of
 from graphrag_eval_async.steps.failure import NO_FAILURE
 from graphrag_eval_async.text import one_line
@@ -130,7 +130,17 @@ def _sides_of_pair(pair: Pair, result: Mapping[str, Any]) -> tuple[str, str]:
     wrong_args = [each for each in pair.differences if each.name == "wrong arg"]
     if wrong_args:
         return f"other arguments of {pair.expected.name}", wrong_args[0].text
+    if _is_cut(pair.expected) or _is_cut(pair.actual):
+        # The rows that are kept may be in the other table, where they are not kept.
+        missing = [each.text for each in pair.differences if each.mark == MISSING]
+        unexpected = [each.text for each in pair.differences if each.mark == UNEXPECTED]
+        return _list_values(missing) or "other rows", _list_values(unexpected) or "other rows"
     return _differing_values(_values_of_step(pair.expected), _values_of_step(pair.actual))
+
+
+def _is_cut(step: Step) -> bool:
+    """Return whether the table that a step returned has more rows or columns than are kept."""
+    return step.table is not None and bool(step.table.hidden)
 
 
 def _differing_values(expected: Sequence[str], actual: Sequence[str]) -> tuple[str, str]:
