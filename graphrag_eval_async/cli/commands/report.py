@@ -128,6 +128,7 @@ def _check_conditions(
 def _summary(
     given: Given, reading: Reading, rejects: Rejects, reference: Reference | None
 ) -> Summary:
+    """Return the summary of all results, with its gates checked and its questions found."""
     summary = reading.summary(
         level=given.level,
         interval=given.interval,
@@ -136,35 +137,52 @@ def _summary(
         listed=given.worst,
         by=given.by,
     )
-    answered = {each.question_id for each in summary.questions if each.kind != NO_RESPONSE}
-    missing = () if reference is None else {*reference.questions} - answered
+    missing: set[str] = set()
+    if reference is not None:
+        answered = {
+            question.question_id for question in summary.questions if question.kind != NO_RESPONSE
+        }
+        missing = {*reference.questions} - answered
     gates = check_each(given.gate, summary.snapshot, reference, missing)
     if reading.comparison is not None and summary.comparison is not None:
         gates += check_regressions(given, reading.comparison, summary.comparison)
-    places, texts = _places(given, summary)
+    places, texts = _find_questions(given, summary)
     return replace(summary, gates=gates, places=places, texts=texts)
 
 
-def _places(given: Given, summary: Summary) -> tuple[dict[str, str], dict[str, str]]:
-    """Return where the worst results of questions are, as ``NAME:LINE``, and the texts of the
-    questions.
+def _find_questions(given: Given, summary: Summary) -> tuple[dict[str, str], dict[str, str]]:
+    """Read the results of the listed questions again.
 
-    Errors are worse than low scores.
+    Returns:
+        The place of the worst result of each question as ``NAME:LINE``, and the text of the
+        question, both by its id. Errors are worse than low scores.
     """
     metrics = {
-        each.question_id: each.score[0] for each in summary.questions if each.score is not None
+        question.question_id: question.score[0]
+        for question in summary.questions
+        if question.score is not None
     }
     texts: dict[str, str] = {}
-    worst: dict[str, tuple[tuple[bool, float], str]] = {}
+    places: dict[str, str] = {}
+    ranks: dict[str, tuple[bool, float]] = {}
+    # Standard input cannot be read again.
     for file in expand([path for path in given.results if path != "-"]):
         for question, place, result in results_of_questions(file, summary.listed_questions):
-            if isinstance(text := result.get("question_text"), str):
+            text = result.get("question_text")
+            if isinstance(text, str):
                 texts[question] = text
-            score = result.get(metrics.get(question, ""))
-            rank = result.get("status") != "error", score if isinstance(score, int | float) else inf
-            if question not in worst or rank < worst[question][0]:
-                worst[question] = rank, place
-    return {question: place for question, (_, place) in worst.items()}, texts
+            rank = _rank_of_result(result, metrics.get(question, ""))
+            if question not in ranks or rank < ranks[question]:
+                ranks[question] = rank
+                places[question] = place
+    return places, texts
+
+
+def _rank_of_result(result: Mapping[str, Any], metric: str) -> tuple[bool, float]:
+    """Return a key that sorts worse results of a question first: errors, then low scores."""
+    is_error = result.get("status") == "error"
+    score = result.get(metric)
+    return not is_error, score if isinstance(score, int | float) else inf
 
 
 def _write(
@@ -177,9 +195,11 @@ def _write(
     if collected is not None:
         page = html_report(summary, collected, title=f"Report on {', '.join(given.results)}")
         ending = ending.attempt(partial(write_page, given.output, page))
-    if given.markdown is not None or not (given.output or given.junit or given.github):
-        text, stream = render_markdown(summary), page_stream(given)
-        ending = ending.attempt(partial(write_page, given.markdown or "-", text, stream))
+    has_another_format = given.output or given.junit or given.github
+    if given.markdown is not None or not has_another_format:
+        path = given.markdown or "-"
+        text = render_markdown(summary)
+        ending = ending.attempt(partial(write_page, path, text, page_stream(given)))
     if given.junit is not None:
         ending = ending.attempt(partial(write_page, given.junit, render_junit(summary)))
     if not given.github:
