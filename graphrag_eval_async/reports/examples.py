@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.catalogue.outcomes import AGENT_ERROR, REASON
-from graphrag_eval_async.reports.evidence import MISSING, UNEXPECTED, pairs_of
+from graphrag_eval_async.reports.evidence import pairs_of
 from graphrag_eval_async.reports.kept import text_of
 from graphrag_eval_async.steps.failure import NO_FAILURE
 from graphrag_eval_async.text import one_line
@@ -127,15 +127,20 @@ def _sides_of_pair(pair: Pair, result: Mapping[str, Any]) -> tuple[str, str]:
     if pair.actual.error:
         return _step_in_words(pair.expected), f"an error: {pair.actual.error}"
 
-    wrong_args = [each for each in pair.differences if each.name == "wrong arg"]
+    wrong_args = _texts_of_differences(pair, "wrong arg")
     if wrong_args:
-        return f"other arguments of {pair.expected.name}", wrong_args[0].text
+        return f"other arguments of {pair.expected.name}", wrong_args[0]
     if _is_cut(pair.expected) or _is_cut(pair.actual):
         # The rows that are kept may be in the other table, where they are not kept.
-        missing = [each.text for each in pair.differences if each.mark == MISSING]
-        unexpected = [each.text for each in pair.differences if each.mark == UNEXPECTED]
+        missing = _texts_of_differences(pair, "missing row")
+        unexpected = _texts_of_differences(pair, "extra row")
         return _list_values(missing) or "other rows", _list_values(unexpected) or "other rows"
     return _differing_values(_values_of_step(pair.expected), _values_of_step(pair.actual))
+
+
+def _texts_of_differences(pair: Pair, kind: str) -> list[str]:
+    """Return the differences of a kind between two steps, such as "missing row"."""
+    return [difference.text for difference in pair.differences if difference.name == kind]
 
 
 def _is_cut(step: Step) -> bool:
