@@ -64,7 +64,7 @@ SHOWN_NAMES = 3
 
 
 class _Run:
-    """Facts about one run besides its values.
+    """What is known of the results of one run, besides their values.
 
     Attributes:
         results: number of complete results.

@@ -32,7 +32,12 @@ ROUNDING = 1e-12
 
 
 class Variances(NamedTuple):
-    """Variance of one score of one run: between questions, and between samples of a question."""
+    """How a score of one run varies.
+
+    Attributes:
+        between: the variance between questions.
+        within: the variance between samples of a question.
+    """
 
     between: float
     within: float
@@ -128,7 +133,22 @@ def plan(
     level: float = 0.95,
     primary: Collection[str] | None = None,
 ) -> dict[str, Any]:
-    """Return how many questions are needed; see `plan_questions`."""
+    """Return how many questions a comparison of two runs needs to detect a change.
+
+    Args:
+        detect: the change of the mean, above 0.
+        runs: the values in one run, or in two runs of the same questions; none if `sd` is given.
+        metric: the metric, whose values `runs` have.
+        sd: standard deviation of the metric over questions, in place of runs.
+        level: confidence level of the comparison.
+        primary: the metrics that the comparison decides; see `is_primary` for the default.
+
+    Returns:
+        a dict with the keys that `plan_questions` describes.
+
+    Raises:
+        UsageError: an argument has an invalid value, or the runs tell nothing.
+    """
     _check_arguments(detect, runs, metric=metric, sd=sd, level=level)
     if sd is not None:
         variances_of_runs = [Variances(between=sd * sd, within=0.0)]

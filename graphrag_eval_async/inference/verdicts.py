@@ -116,7 +116,16 @@ def position(metric: str) -> tuple[bool, tuple[int, str]]:
 
 
 def check_known(option: str, names: Iterable[str], known: Collection[str]) -> None:
-    """Raise a `UsageError` if results do not have one of the metrics that an option names."""
+    """Check that results have the metrics that an option names.
+
+    Args:
+        option: the option, for messages.
+        names: the metrics that it names.
+        known: the metrics that results have.
+
+    Raises:
+        UsageError: results do not have one of the metrics.
+    """
     for name in names:
         if name not in known:
             hint = did_you_mean(name, sorted(known, key=position))
@@ -370,7 +379,16 @@ def is_decided(row: Mapping[str, Any]) -> bool:
 
 
 def decide_values(gained: int, lost: int, level: float) -> dict[str, Any]:
-    """Test whether more questions lost a metric's value than gained one; valid for one look."""
+    """Test whether more questions lost the value of a metric than gained one.
+
+    Args:
+        gained: how many questions have a value only in the candidate.
+        lost: how many have a value only in the baseline.
+        level: the confidence level.
+
+    Returns:
+        the `p` of a sign test for one look, and the `verdict`.
+    """
     p = sign_test(gained, lost)
     if p >= 1 - level:
         verdict = UNDECIDED
