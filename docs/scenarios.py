@@ -214,7 +214,6 @@ def at_time_of(clock: Clock) -> ExitStack:
     for module, name, value in (
         ("reports.history", "time", clock.time),
         ("reports.timeline", "time", clock.time),
-        ("monitor.counting", "time", clock.time),
         ("monitor.counting", "monotonic", clock.monotonic),
         ("monitor.facts", "time", clock.time),
         ("monitor.facts", "monotonic", clock.monotonic),

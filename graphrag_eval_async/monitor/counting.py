@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from time import monotonic, time
+from time import monotonic
 from typing import TYPE_CHECKING, Any, Literal
 
 from graphrag_eval_async.aggregates import Last
@@ -22,9 +22,14 @@ if TYPE_CHECKING:
     from graphrag_eval_async.records.evaluation import Evaluation
     from graphrag_eval_async.stream import EvaluationStream
 
-LOOK_SECONDS = 1.0  # how often alerts look whether time alone has changed something
-LISTED = 100  # how many of them a terminal may list
+LOOK_SECONDS = 1.0
+"""Seconds between two looks whether time alone has changed an alert."""
+
+LISTED = 100
+"""Maximum number of results that a terminal lists."""
+
 Show = Literal["last", "worst"]
+"""Which results a terminal lists."""
 
 
 class Counting:
@@ -32,51 +37,52 @@ class Counting:
 
     Attributes:
         count: number of results of this run.
+        window: which results count as recent.
+        show: which results a terminal lists.
         kept: the latest and the worst results.
         history: how the scores moved with the number of results.
         timeline: how the scores moved over time.
         alerts: the alerts on them.
-        last_result_time: when the latest result of this run came, in seconds since 1970; None
-            before the first one.
     """
 
     def __init__(self, window: Last | Seconds, show: Show, alerts: Iterable[Alert]) -> None:
         self.count = 0
         self.window = window
+        self.show = show
+        self.kept = Kept()
+        self.history = History(window)
+        self.timeline = TimelineRecorder(window)
+        self.alerts = Alerts(alerts, window)
         self._recent = RunningAggregates(window=window)
-        # Those in a short window are only counted if somebody looks.
-        self._is_short = isinstance(window, Last) and window.count <= KEPT
+        # The results in a short window wait here until somebody looks: most leave it before.
+        self._waits_for_looks = isinstance(window, Last) and window.count <= KEPT
         self._waiting: deque[Evaluation] = deque(
             maxlen=window.count if isinstance(window, Last) else None
         )
-        self.show = show
-        self.kept = Kept()
-        self.alerts = Alerts(alerts, window)
-        self.history = History(window)
-        self.timeline = TimelineRecorder(window)
-        self.last_result_time: float | None = None
 
     def add(self, result: Mapping[str, Any] | Evaluation) -> None:
         """Count one result, unless it is pending."""
-        if (seen := self._count(result, restored=False)) is not None:
+        evaluation = self._count(result, restored=False)
+        if evaluation is not None:
             self.count += 1
-            self.last_result_time = time()
-            self._add_recent(seen)
-            self.alerts.add(seen, monotonic())
+            self._add_recent(evaluation)
+            self.alerts.add(evaluation, monotonic())
 
     def restore(self, result: Mapping[str, Any]) -> None:
-        """Count the next result in a journal, but not in windows of time: nobody knows when it
-        came.
-        """
-        seen = self._count(result, restored=True)
-        if seen is not None and isinstance(self.window, Last):
-            self._add_recent(seen)
+        """Count the next result in a journal, unless it is pending.
 
-    def _add_recent(self, seen: Evaluation) -> None:
-        if self._is_short:
-            self._waiting.append(seen)
+        It does not count in windows of time, since nobody knows when it came.
+        """
+        evaluation = self._count(result, restored=True)
+        if evaluation is not None and isinstance(self.window, Last):
+            self._add_recent(evaluation)
+
+    def _add_recent(self, evaluation: Evaluation) -> None:
+        """Count a result in the window."""
+        if self._waits_for_looks:
+            self._waiting.append(evaluation)
         else:
-            self._recent.add(seen)
+            self._recent.add(evaluation)
 
     @property
     def recent(self) -> RunningAggregates:
@@ -87,17 +93,20 @@ class Counting:
 
     def look(self, stream: EvaluationStream) -> None:
         """Update `recent`, and the alerts that time alone changes; to be called once a second."""
-        _ = self.recent
-        self.alerts.look(
-            monotonic(), (self.count, stream.rejects.total, stream.skipped, stream.in_flight)
-        )
+        self._recent = self.recent
+        lines_read = (self.count, stream.rejects.total, stream.skipped, stream.in_flight)
+        self.alerts.look(monotonic(), lines_read)
 
     def listed(self) -> list[dict[str, Any]]:
-        """The results that a terminal shows."""
+        """Return the results that a terminal lists."""
         entries = [*self.kept.latest] if self.show == "last" else self.kept.worst()
-        rows = [each.row.copy() for each in entries[:LISTED]]
-        for row in rows:
-            del row["question"], row["number"]
+        rows = []
+        for entry in entries[:LISTED]:
+            row = entry.row.copy()
+            # Only pages show these.
+            del row["question"]
+            del row["number"]
+            rows.append(row)
         return rows
 
     def failure_texts(self) -> dict[str, str]:
@@ -114,11 +123,16 @@ class Counting:
     def _count(
         self, result: Mapping[str, Any] | Evaluation, *, restored: bool
     ) -> Evaluation | None:
-        """Count a result, whenever it arrived; return None if it is pending."""
-        seen = observe(result)
-        if seen.pending is not None:
+        """Count a result where it counts whenever it came; `restored` says that an earlier run
+        made it.
+
+        Returns:
+            the result; None if it is pending, and so not counted.
+        """
+        evaluation = observe(result)
+        if evaluation.pending is not None:
             return None
-        self.kept.add(seen)
-        self.history.add(seen, restored=restored)
-        self.timeline.add(seen, restored=restored)
-        return seen
+        self.kept.add(evaluation)
+        self.history.add(evaluation, restored=restored)
+        self.timeline.add(evaluation, restored=restored)
+        return evaluation

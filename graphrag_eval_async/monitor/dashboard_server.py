@@ -243,9 +243,9 @@ class DashboardServer:
                     else ""
                 )
             )
-        if entry.seen is None:
+        if entry.evaluation is None:
             return self._absent("The result is too large to be kept. It is in the file of results.")
-        result = entry.seen.as_dict()
+        result = entry.evaluation.as_dict()
         others = [row for row in self._rows_of_question(result) if row["number"] != entry.number]
         return await asyncio.to_thread(self._one_result, result, others)
 

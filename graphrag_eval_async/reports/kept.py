@@ -6,7 +6,7 @@ from bisect import insort
 from collections import Counter, deque
 from functools import lru_cache
 from math import fsum, inf
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
@@ -21,148 +21,237 @@ if TYPE_CHECKING:
 
     from graphrag_eval_async.records.evaluation import Evaluation
 
-KEPT = 200  # how many of the latest results are kept, and how many of the worst
-
-SCORES = RANKING
-"""The metrics whose mean ranks results."""
+KEPT = 200
+"""How many of the latest results are kept, and how many of the worst."""
 
 KEPT_OF_REASON = 20
 """How many of the latest results of each reason of failure are kept."""
 
-ERROR_CHARACTERS, SHOWN_CHARACTERS, QUESTION_CHARACTERS = 500, 160, 300
-"""Maximum characters kept of an error, shown of it in a table, and kept of the text of a
-question.
-"""
+SCORES = RANKING
+"""The metrics whose mean ranks results."""
 
-MAX_CHARACTERS = 256 * 1024  # Results whose steps have more text are listed, but not kept whole.
+ERROR_CHARACTERS = 500
+"""Maximum number of characters that are kept of an error."""
+
+SHOWN_CHARACTERS = 160
+"""Maximum number of characters of an error that a table shows."""
+
+QUESTION_CHARACTERS = 300
+"""Maximum number of characters that are kept of the text of a question."""
+
+MAX_CHARACTERS = 256 * 1024
+"""A result whose steps have more text is listed, but not kept whole."""
+
+CHARACTERS_OF_OUTPUT = 1000
+"""About how much memory an output takes that is no text, in characters; chosen."""
 
 MAX_QUESTIONS = 10_000
 """Maximum number of questions whose reasons of failure are counted: the first that fail."""
 
-ERROR = "error"  # The key of an error.
+ERROR = "error"
+"""The key of an error of the agent in a result, and of any error in a row."""
 
 
 @lru_cache(1000)
-def _places(metrics: tuple[str, ...]) -> list[int]:
-    """The places of `SCORES` among metrics."""
+def _places_of_ranking_scores(metrics: tuple[str, ...]) -> list[int]:
+    """Return the indices of `SCORES` among the metrics of a result."""
     return [place for place, metric in enumerate(metrics) if metric in SCORES]
 
 
-def quality(seen: Evaluation) -> float | None:
-    """The mean of the `SCORES` of a result, below all for an error; None if it has no such
-    score.
+def quality(evaluation: Evaluation) -> float | None:
+    """Return the mean of the `SCORES` of a result, which ranks it.
+
+    Returns:
+        minus infinity for an error of the agent, and None if the result has no such score.
     """
-    if seen.failed:
+    if evaluation.failed:
         return -inf
-    scores = [seen.numbers[place] for place in _places(seen.metrics)]
-    return fsum(scores) / len(scores) if scores else None
+    places = _places_of_ranking_scores(evaluation.metrics)
+    if not places:
+        return None
+    return fsum(evaluation.numbers[place] for place in places) / len(places)
 
 
-def shorten(seen: Evaluation) -> dict[str, Any]:
-    """The part of a result that is listed."""
-    result, values = seen.as_dict(), seen.values
-    short: dict[str, Any] = {
-        key: result.get(key) for key in ("question_id", "template_id", "sample")
+def shorten(evaluation: Evaluation) -> dict[str, Any]:
+    """Return a result as lists of results show it: without its steps, and with one error."""
+    result = evaluation.as_dict()
+    row: dict[str, Any] = {
+        "question_id": result.get("question_id"),
+        "template_id": result.get("template_id"),
+        "sample": result.get("sample"),
+        "status": result.get("status", "success"),
     }
-    short["status"] = result.get("status", "success")
-    error = ERROR if seen.failed else next((key for key in result if key.endswith("_error")), ERROR)
-    if (seen.failed or error != ERROR) and result.get(error) is not None:
-        short[ERROR] = str(result[error])[:ERROR_CHARACTERS]
+    error = _error_of(evaluation)
+    if error is not None:
+        row[ERROR] = str(error)[:ERROR_CHARACTERS]
     for key in (REASON, EXECUTION_ERROR):
-        if isinstance(told := result.get(key), str):
-            short[key] = told[:ERROR_CHARACTERS]
-    short["metrics"] = {
-        name: each for name, each in values if name in result and not name.endswith(COST)
+        text = result.get(key)
+        if isinstance(text, str):
+            row[key] = text[:ERROR_CHARACTERS]
+
+    # Metrics of steps, which are not keys of the result, would come once for each step.
+    row["metrics"] = {
+        name: value
+        for name, value in evaluation.values
+        if name in result and not name.endswith(COST)
     }
-    if costs := [each for name, each in values if is_counted_cost(name)]:
-        short["cost"] = fsum(costs)
-    return short
+    costs = [value for name, value in evaluation.values if is_counted_cost(name)]
+    if costs:
+        row["cost"] = fsum(costs)
+    return row
 
 
-class Entry(msgspec.Struct, gc=False, eq=False):
-    """A result that is kept, with its number in the run, from 1; only as a row if it is too
-    large.
+def _error_of(evaluation: Evaluation) -> Any:
+    """Return the error of the agent or, if it did not fail, the first error of a metric; None
+    without any.
     """
-
-    number: int
-    seen: Evaluation | None
-    known: dict[str, Any] | None = None
-
-    @property
-    def row(self) -> dict[str, Any]:
-        """The part of it that is listed, with the beginning of its question, for the tables of
-        pages.
-        """
-        if self.known is None:
-            assert self.seen is not None  # noqa: S101
-            failure = failure_of(self.number, self.seen)
-            self.known = shorten(self.seen) | {
-                "question": text_of(self.seen.as_dict()),
-                "number": self.number,
-                "detail": "" if failure is None else failure.text,
-            }
-        return self.known
-
-
-def entry_of(number: int, seen: Evaluation) -> Entry:
-    """A result to be kept: whole, if it is not too large."""
-    entry, size = Entry(number, seen), 0
-    for step in seen.as_dict().get("actual_steps") or ():
-        output = step.get("output") if isinstance(step, dict) else None
-        if output is not None:
-            size += len(output) if isinstance(output, str) else 1000
-    if size > MAX_CHARACTERS:
-        entry.known, entry.seen = entry.row, None
-    return entry
+    result = evaluation.as_dict()
+    if evaluation.failed:
+        return result.get(ERROR)
+    for key, value in result.items():
+        if key.endswith("_error"):
+            return value
+    return None
 
 
 def text_of(result: Mapping[str, Any]) -> str:
-    """The beginning of the text of a question; empty without one."""
+    """Return the beginning of the text of a question; empty without one."""
     text = result.get("question_text")
-    return text[:QUESTION_CHARACTERS] if isinstance(text, str) else ""
+    if not isinstance(text, str):
+        return ""
+    return text[:QUESTION_CHARACTERS]
+
+
+class Entry(msgspec.Struct, gc=False, eq=False):
+    """A result that is kept.
+
+    Attributes:
+        number: the number of the result in the run, from 1.
+        evaluation: the whole result; None if it is too large to be kept.
+        cached_row: its `row`; None until somebody asks for it, unless the result is too large.
+    """
+
+    number: int
+    evaluation: Evaluation | None
+    cached_row: dict[str, Any] | None = None
+
+    @property
+    def row(self) -> dict[str, Any]:
+        """The result as tables of pages show it, with the beginning of its question."""
+        if self.cached_row is None:
+            assert self.evaluation is not None  # noqa: S101
+            self.cached_row = _row(self.number, self.evaluation)
+        return self.cached_row
+
+
+def _row(number: int, evaluation: Evaluation) -> dict[str, Any]:
+    """Return a result as tables of pages show it.
+
+    Args:
+        number: its number in the run.
+        evaluation: the result.
+    """
+    failure = failure_of(number, evaluation)
+    return {
+        **shorten(evaluation),
+        "question": text_of(evaluation.as_dict()),
+        "number": number,
+        "detail": "" if failure is None else failure.text,
+    }
+
+
+def entry_of(number: int, evaluation: Evaluation) -> Entry:
+    """Return the entry of a result: the whole result, unless its steps have too much text.
+
+    Args:
+        number: the number of the result in the run.
+        evaluation: the result.
+    """
+    characters = 0
+    for step in evaluation.as_dict().get("actual_steps") or ():
+        output = step.get("output") if isinstance(step, dict) else None
+        if isinstance(output, str):
+            characters += len(output)
+        elif output is not None:
+            characters += CHARACTERS_OF_OUTPUT
+    if characters > MAX_CHARACTERS:
+        return Entry(number, evaluation=None, cached_row=_row(number, evaluation))
+    return Entry(number, evaluation)
 
 
 class Reasons:
-    """Why the results of each question failed; and the text and the latest error of the
-    question.
+    """Why the results of each question failed.
+
+    Attributes:
+        counts: for each question, how many of its results failed, by reason.
+        texts: the beginning of the text of each of these questions.
+        errors: the latest error of the agent, by question.
+        error: the latest error of the agent; empty without one.
+        not_run: the first question with queries that could not be run, and why; empty without one.
     """
 
     def __init__(self) -> None:
         self.counts: dict[str, Counter[str]] = {}
         self.texts: dict[str, str] = {}
         self.errors: dict[str, str] = {}
-        self.error = ""  # The latest.
-        self.not_run = ""  # The first question with queries that could not be run, and why.
+        self.error = ""
+        self.not_run = ""
 
-    def add(self, seen: Evaluation) -> None:
-        """Count a result."""
-        result = seen.as_dict()
-        reason = AGENT_ERROR if seen.failed else result.get(REASON, NO_FAILURE)
-        if (
-            EXECUTION_ERROR in result
-            and not self.not_run
-            and isinstance(told := result[EXECUTION_ERROR], str)
-        ):
-            self.not_run = one_line(f"{seen.question_id}: {told}", limit=SHOWN_CHARACTERS)
+    def add(self, evaluation: Evaluation) -> None:
+        """Count a result, if it failed."""
+        result = evaluation.as_dict()
+        why_not_run = result.get(EXECUTION_ERROR)
+        if not self.not_run and isinstance(why_not_run, str):
+            text = f"{evaluation.question_id}: {why_not_run}"
+            self.not_run = one_line(text, limit=SHOWN_CHARACTERS)
+
+        reason = AGENT_ERROR if evaluation.failed else result.get(REASON, NO_FAILURE)
         if reason == NO_FAILURE or not isinstance(reason, str):
             return
         if reason == AGENT_ERROR:
-            error = result.get("error")
-            self.error = one_line(
-                "no message" if error is None else str(error), limit=SHOWN_CHARACTERS
-            )
-        question = seen.question_id
-        if isinstance(question, str) and (
-            question in self.counts or len(self.counts) < MAX_QUESTIONS
-        ):
-            self.counts.setdefault(question, Counter())[reason[:ERROR_CHARACTERS]] += 1
-            self.texts.setdefault(question, text_of(result))
-            if reason == AGENT_ERROR:
-                self.errors[question] = self.error
+            error = result.get(ERROR)
+            text = "no message" if error is None else str(error)
+            self.error = one_line(text, limit=SHOWN_CHARACTERS)
+        question = evaluation.question_id
+        if isinstance(question, str):
+            self._count(question, reason[:ERROR_CHARACTERS], result)
+
+    def _count(self, question: str, reason: str, result: Mapping[str, Any]) -> None:
+        """Count a result of a question that failed for a reason, if there is room for the
+        question.
+        """
+        has_room = question in self.counts or len(self.counts) < MAX_QUESTIONS
+        if not has_room:
+            return
+        self.counts.setdefault(question, Counter())[reason] += 1
+        self.texts.setdefault(question, text_of(result))
+        if reason == AGENT_ERROR:
+            self.errors[question] = self.error
+
+
+class RankedEntry(NamedTuple):
+    """An entry among the worst; they are sorted by these fields.
+
+    Attributes:
+        quality: the quality of the result.
+        negative_number: its number, negated, so that the latest of equal results comes first.
+        entry: the entry.
+    """
+
+    quality: float
+    negative_number: int
+    entry: Entry
 
 
 class Kept:
-    """The latest and the worst results of a run, and why questions failed."""
+    """The latest and the worst results of a run, and why questions failed.
+
+    Attributes:
+        count: number of results so far.
+        latest: the latest results, the newest first.
+        reasons: why questions failed.
+        failures: how often results failed for each reason, with their texts.
+    """
 
     def __init__(self) -> None:
         self.count = 0
@@ -170,25 +259,34 @@ class Kept:
         self.reasons = Reasons()
         self.failures = Failures()
         self._latest_by_reason: dict[str, deque[Entry]] = {}
-        # By quality, the worst first; of equal ones, the latest.
-        self._worst: list[tuple[float, int, Entry]] = []
+        # Sorted, the worst first.
+        self._worst: list[RankedEntry] = []
 
-    def add(self, seen: Evaluation) -> None:
-        """Keep a complete result while it is among them."""
-        self.count = count = self.count + 1
-        entry, rank, worst = entry_of(count, seen), quality(seen), self._worst
+    def add(self, evaluation: Evaluation) -> None:
+        """Count a complete result, and keep it as long as it is among the latest or the worst."""
+        self.count += 1
+        entry = entry_of(self.count, evaluation)
         self.latest.appendleft(entry)
-        if rank is not None and (len(worst) < KEPT or rank <= worst[-1][0]):
-            insort(worst, (rank, -count, entry))
-            del worst[KEPT:]
-        result = seen.as_dict()
-        if seen.failed or result.get(REASON, NO_FAILURE) != NO_FAILURE or EXECUTION_ERROR in result:
-            self.reasons.add(seen)
-            self._add_failure(entry, seen)
+        self._add_to_worst(entry, quality(evaluation))
 
-    def _add_failure(self, entry: Entry, seen: Evaluation) -> None:
+        result = evaluation.as_dict()
+        has_failed = evaluation.failed or result.get(REASON, NO_FAILURE) != NO_FAILURE
+        if has_failed or EXECUTION_ERROR in result:
+            self.reasons.add(evaluation)
+            self._add_failure(entry, evaluation)
+
+    def _add_to_worst(self, entry: Entry, entry_quality: float | None) -> None:
+        """Keep an entry among the worst, if it is one of them; None is no quality."""
+        if entry_quality is None:
+            return
+        has_room = len(self._worst) < KEPT
+        if has_room or entry_quality <= self._worst[-1].quality:
+            insort(self._worst, RankedEntry(entry_quality, -entry.number, entry))
+            del self._worst[KEPT:]
+
+    def _add_failure(self, entry: Entry, evaluation: Evaluation) -> None:
         """Count why a result failed, and keep it among the latest ones of its reason."""
-        failure = failure_of(entry.number, seen)
+        failure = failure_of(entry.number, evaluation)
         if failure is None:
             return
         self.failures.add(failure)
@@ -197,24 +295,27 @@ class Kept:
             latest.appendleft(entry)
 
     def worst(self, below: float = inf) -> list[Entry]:
-        """Errors, then results with the lowest means of `SCORES`, if below; others are none."""
-        return [entry for rank, _, entry in self._worst if rank < below]
+        """Return the worst results with a quality below a number: errors of the agent, then those
+        with the lowest means of `SCORES`.
+        """
+        return [ranked.entry for ranked in self._worst if ranked.quality < below]
 
     def find(self, number: int) -> Entry | None:
-        """The result with this number, if it is kept."""
+        """Return the result with a number in the run; None if it is not kept."""
         return self._entries().get(number)
 
     def of_question(self, question_id: str) -> list[Entry]:
-        """The results of a question that are kept, the latest first."""
-        entries = self._entries()
-        newest_first = [entries[number] for number in sorted(entries, reverse=True)]
-        return [entry for entry in newest_first if entry.row["question_id"] == question_id]
+        """Return the results of a question that are kept, the latest first."""
+        return [entry for entry in self._newest_first() if entry.row["question_id"] == question_id]
 
     def of_reason(self, reason: str) -> list[Entry]:
         """Return the kept results that failed for a reason, the latest first."""
+        return [entry for entry in self._newest_first() if reason_of(entry.row) == reason]
+
+    def _newest_first(self) -> list[Entry]:
+        """Return all results that are kept, the latest first."""
         entries = self._entries()
-        newest_first = [entries[number] for number in sorted(entries, reverse=True)]
-        return [entry for entry in newest_first if reason_of(entry.row) == reason]
+        return [entries[number] for number in sorted(entries, reverse=True)]
 
     def _entries(self) -> dict[int, Entry]:
         """Return all results that are kept, by their numbers in the run."""
