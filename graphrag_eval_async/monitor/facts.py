@@ -45,6 +45,9 @@ MOST_RESULTS_A_QUESTION = 1.1
 WAITING_SECONDS = 5.0
 """Seconds without work and without a new line after which a run is waiting for lines."""
 
+VISIBLE = 0.005
+"""Difference of two means from which on they look different with two digits."""
+
 # Keys of facts that are not complete: what `complete` takes out, as it takes long to compute with.
 HISTOGRAMS = "histograms"
 """Facts of metrics, each with the histogram from which its confidence sequence is computed."""
@@ -299,6 +302,20 @@ def _state(courses: Courses, facts: Mapping[str, Any]) -> RunState:
     overall = facts["overall"]
     # Only scores that are from 0 to 1 by definition have a confidence sequence.
     scores = [name for name in main_scores(overall) if "confidence" in overall["metrics"][name]]
-    questions = overall.get("number_of_questions")
-    has_repeats = questions is not None and questions < overall["samples"]["total"]
-    return run_state(courses, scores, facts["level"], has_repeats=has_repeats)
+    groups: dict[str | None, Any] = {None: overall, **facts["templates"]}
+    uneven_groups = [name for name, group in groups.items() if _is_uneven(group, scores)]
+    return run_state(courses, scores, facts["level"], uneven_groups=uneven_groups)
+
+
+def _is_uneven(group: Mapping[str, Any], scores: Sequence[str]) -> bool:
+    """Return whether a mean over results visibly differs from that over questions.
+
+    Args:
+        group: the facts of a template, or of all results.
+        scores: the scores to look at.
+    """
+    for score in scores:
+        stats = group["metrics"].get(score)
+        if stats is not None and abs(stats["mean"] - stats["mean_of_results"]) >= VISIBLE:
+            return True
+    return False

@@ -13,7 +13,7 @@ from graphrag_eval_async.reports.history import EVERY
 from graphrag_eval_async.text import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from graphrag_eval_async.reports.history import Courses
 
@@ -77,7 +77,11 @@ def _iso_time(time: datetime | None) -> str | None:
 
 
 def run_state(
-    courses: Courses, scores: Sequence[str], level: float, *, has_repeats: bool = False
+    courses: Courses,
+    scores: Sequence[str],
+    level: float,
+    *,
+    uneven_groups: Collection[str | None] = (),
 ) -> RunState:
     """Return the state of a run.
 
@@ -91,8 +95,9 @@ def run_state(
         courses: how the scores of all results and of templates moved.
         scores: the scores that are watched for changes, which are from 0 to 1.
         level: confidence level, between 0 and 1.
-        has_repeats: whether questions have several results. Then the means before and after, which
-            are over results, are not those over questions, and the line says so.
+        uneven_groups: the templates, and None for all results, whose mean over results differs from
+            that over questions, since some questions have more results than others. The means
+            before and after are over results, so the line says so for these.
     """
     results = courses.overall.results
     if results < RESULTS_BEFORE_VERDICT:
@@ -116,7 +121,11 @@ def run_state(
     return RunState(
         kind=kind,
         text=_state_in_words(
-            kind, ordered, mix, has_many_scores=len(scores) > 1, has_repeats=has_repeats
+            kind,
+            ordered,
+            mix,
+            has_many_scores=len(scores) > 1,
+            is_over_results=any(change.template in uneven_groups for change in ordered),
         ),
         since=ordered[0].since if ordered else None,
         changes=ordered,
@@ -143,7 +152,7 @@ def _state_in_words(
     mix: MixChange | None,
     *,
     has_many_scores: bool,
-    has_repeats: bool,
+    is_over_results: bool,
 ) -> str:
     """Return the state of a run in one line.
 
@@ -152,7 +161,7 @@ def _state_in_words(
         changes: what changed, losses first.
         mix: how the mix of templates changed.
         has_many_scores: whether several scores are watched, so that changes name theirs.
-        has_repeats: whether means over results are not those over questions.
+        is_over_results: whether to say that means are over results, not over questions.
     """
     told_mix = "" if mix is None else _mix_in_words(mix)
     if kind is StateKind.NO_SCORES:
@@ -170,7 +179,7 @@ def _state_in_words(
     if gains:
         told = _changes_in_words(gains, changes[0], has_many_scores=has_many_scores)
         parts.append(f"better: {told}" if losses else f"Getting better {since}: {told}")
-    if has_repeats:
+    if is_over_results:
         parts[-1] += " (means over results)"
     if told_mix:
         parts.append(f"apart from that, {told_mix}")

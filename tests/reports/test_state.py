@@ -276,7 +276,7 @@ def test_a_fall_after_a_break_began_with_the_first_result_after_it(
 
 def test_means_over_results_are_said_to_be_so_where_questions_repeat() -> None:
     history = history_of(SAME * 400 + [("t", 0.2)] * 400, restored=True)
-    state = run_state(history.courses(), [SCORE], LEVEL, has_repeats=True)
+    state = run_state(history.courses(), [SCORE], LEVEL, uneven_groups=[None])
     assert state.text == (
         "Getting worse since result 400: steps_score 1.00 to 0.20 (means over results)"
     )

@@ -23,8 +23,9 @@ TEMPLATES = ("transformers", "lines", "measurements", "settings")
 
 
 def value(mean: float, window: float | None = None) -> dict[str, Any]:
-    """A mean so far, and that of the window."""
-    return {"mean": mean, "window": mean if window is None else window}
+    """A mean so far, also over results, and that of the window."""
+    recent = mean if window is None else window
+    return {"mean": mean, "mean_of_results": mean, "window": recent}
 
 
 def group(samples: int, window: int, score: float, *, judged: bool) -> dict[str, Any]:
