@@ -17,12 +17,12 @@ import orjson
 from graphrag_eval_async.errors import AggregationError
 from graphrag_eval_async.monitor.facts import COURSES, Facts, complete
 from graphrag_eval_async.records.results import observe
+from graphrag_eval_async.reports.group_tables import template_table
 from graphrag_eval_async.reports.kept import KEPT, KEPT_OF_REASON, entry_of
 from graphrag_eval_async.reports.overview import (
     PageSource,
     page_view,
     result_metrics,
-    template_table,
 )
 from graphrag_eval_async.reports.rendering import render
 from graphrag_eval_async.reports.wording import reason_in_words

@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from datetime import datetime
-from math import fsum, inf
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.catalogue.conditions import RIGHT_CONDITIONS
 from graphrag_eval_async.catalogue.metrics import (
     COST,
-    ERROR_RATE,
     RESOURCES,
     is_score,
     metric_position,
 )
-from graphrag_eval_async.catalogue.outcomes import RESPONSE_ERROR
 from graphrag_eval_async.config.model import judge_of
-from graphrag_eval_async.records.snapshots import interval_of_mean, mean_of_questions
-from graphrag_eval_async.reports.charts import ChangeMark, sparkline, time_chart
-from graphrag_eval_async.reports.counts import counts_from_facts
+from graphrag_eval_async.records.snapshots import mean_of_questions
+from graphrag_eval_async.reports.cards import Card, metric_cards, missing_values_of
 from graphrag_eval_async.reports.failures import explain
-from graphrag_eval_async.reports.kept import SCORES
-from graphrag_eval_async.reports.progress import Phase, duration_in_words
+from graphrag_eval_async.reports.group_tables import GroupTable, tag_table, template_table
+from graphrag_eval_async.reports.page_words import (
+    MAX_CARDS,
+    amount_text,
+    covers_all,
+    score_text,
+    scores_of,
+    window_in_words,
+)
+from graphrag_eval_async.reports.progress import Phase
 from graphrag_eval_async.reports.wording import (
     FAILURES,
     RESOURCE_HEADINGS,
@@ -33,21 +36,17 @@ from graphrag_eval_async.reports.wording import (
     variances,
 )
 from graphrag_eval_async.steps.failure import failure_counts
-from graphrag_eval_async.text import counted, counts, dollars, number, one_line, percent
+from graphrag_eval_async.text import counted, counts, dollars, percent
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from graphrag_eval_async.config import Config
     from graphrag_eval_async.judge import JudgeUsage
-    from graphrag_eval_async.reports.charts import TimeChart
     from graphrag_eval_async.reports.failures import Failure, ReasonSummary
-    from graphrag_eval_async.reports.history import Course, Courses
+    from graphrag_eval_async.reports.history import Courses
     from graphrag_eval_async.reports.timeline import Timeline
     from graphrag_eval_async.reports.worst import WorstQuestion
-
-MAX_CARDS = 6
-"""Maximum number of scores that have a card and a column in the table of templates."""
 
 MAX_TEMPLATES = 50
 """Maximum number of templates on the first page. All of them are on the page of templates."""
@@ -57,12 +56,6 @@ MAX_RESULTS = 10
 
 MAX_LISTED_METRICS = 4
 """Maximum number of metrics that a list of results shows."""
-
-MAX_MARK_CHARACTERS = 24
-"""Maximum characters of a template's name in a chart."""
-
-LEAST_CHANGE = 0.0005
-"""Least change that is shown: a smaller one is 0 in three digits."""
 
 MOST_SAMPLES = (10, 20, 50)
 """The numbers of samples above 5 for which pass@k is shown, besides the greatest one."""
@@ -141,31 +134,6 @@ class ActiveAlert:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Card:
-    """A score of all results.
-
-    Attributes:
-        name: the score; several scores with equal values share a card.
-        value: its recent mean; empty if it has none.
-        value_note: which results the recent mean is of.
-        rest: the mean of all results and its interval; only the interval if all are recent.
-        coverage: how many results have no value, besides errors of the agent.
-        problem: why the score has no value at all.
-        is_worse: whether the score clearly fell.
-        chart: how it moved; None if there is nothing to see.
-    """
-
-    name: str
-    value: str = ""
-    value_note: str = ""
-    rest: str = ""
-    coverage: str = ""
-    problem: str = ""
-    is_worse: bool = False
-    chart: TimeChart | None = None
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class MetricRow:
     """A metric without a card: its recent mean, that of all results, and the 95th percentile."""
 
@@ -173,52 +141,6 @@ class MetricRow:
     recent: str
     mean: str
     p95: str
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Cell:
-    """A metric of a template.
-
-    Attributes:
-        value: the recent mean or, without one, the mean of all results.
-        text: the value.
-        change: how the value changed, or which results it is of.
-        kind: "worse" or "better" if it clearly changed, otherwise empty.
-        trend: path of a sparkline of recent means; empty if there is nothing to see.
-    """
-
-    value: float | None
-    text: str = ""
-    change: str = ""
-    kind: str = ""
-    trend: str = ""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class GroupRow:
-    """The results of a template or a tag."""
-
-    name: str
-    results: int
-    errors: int
-    cells: Sequence[Cell]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class GroupTable:
-    """The table of templates or tags.
-
-    Attributes:
-        headings: the names of the metrics.
-        rows: the rows that are shown.
-        hidden: number of rows that are not shown.
-        note: what the numbers are.
-    """
-
-    headings: Sequence[str]
-    rows: Sequence[GroupRow]
-    hidden: int = 0
-    note: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -304,14 +226,14 @@ def page_view(facts: Mapping[str, Any], source: PageSource) -> PageView:
         state=_state_line(facts, source.recent_failures),
         alerts=[_active_alert(alert) for alert in facts["alerts"]],
         progress=_progress_line(facts["progress"]),
-        cards=_cards(facts, source.timeline),
+        cards=metric_cards(facts, source.timeline),
         notes=[*_notes(facts, source.not_run)],
         templates=template_table(facts, source.courses, most=MAX_TEMPLATES),
         reasons=_reason_rows(overall, source.reason_summaries),
         results=source.latest[:MAX_RESULTS],
         result_metrics=result_metrics(source.latest, MAX_LISTED_METRICS),
         worst=source.worst,
-        tags=_tag_table(facts),
+        tags=tag_table(facts),
         tags_note=facts.get("tags_note") or "",
         metrics=_metric_rows(facts),
         repeats=_repeats(overall),
@@ -343,7 +265,7 @@ def _state_line(facts: Mapping[str, Any], recent_failures: Sequence[Failure]) ->
         first_number = samples["total"] - samples["window"]
         template = None
         when = f"in the {window_in_words(facts['window'])}"
-        if _covers_all(facts):
+        if covers_all(facts):
             when = "so far"
 
     explanation = explain(
@@ -386,166 +308,6 @@ def _progress_line(progress: Mapping[str, Any]) -> ProgressLine:
     )
 
 
-def _scores(overall: Mapping[str, Any]) -> list[str]:
-    """Return the scores of all results, the most important first."""
-    return sorted(filter(is_score, overall["metrics"]), key=metric_position)
-
-
-def _covers_all(facts: Mapping[str, Any]) -> bool:
-    """Return whether all results are recent, so that one mean says all."""
-    samples = facts["overall"]["samples"]
-    return not facts["window"] or samples["window"] == samples["total"]
-
-
-def window_in_words(window: Mapping[str, Any]) -> str:
-    """Return which results are recent, such as "last 200 results" or "last 5 min"."""
-    if "last" in window:
-        return f"last {counted(window['last'], 'result')}"
-    return f"last {duration_in_words(window['seconds'])}"
-
-
-def _cards(facts: Mapping[str, Any], timeline: Timeline) -> list[Card]:
-    """Return the cards of the first scores, of scores without a value, and of errors."""
-    overall = facts["overall"]
-    cards = _merge_equal_cards(
-        [_score_card(name, facts, timeline) for name in _scores(overall)[:MAX_CARDS]]
-    )
-    for name, problem in _scores_without_value(overall):
-        cards.append(Card(name=name, problem=problem))
-    if overall["samples"]["total"]:
-        cards.append(_error_card(facts, timeline))
-    return cards
-
-
-def _merge_equal_cards(cards: Sequence[Card]) -> list[Card]:
-    """Return cards in the same order, with one for all scores that have always been equal."""
-    merged: dict[tuple[object, ...], Card] = {}
-    for card in cards:
-        path = None if card.chart is None else card.chart.recent
-        key = (card.value, card.rest, card.coverage, card.is_worse, path)
-        earlier = merged.get(key)
-        if earlier is None:
-            merged[key] = card
-        else:
-            merged[key] = replace(earlier, name=f"{earlier.name} and {card.name}")
-    return [*merged.values()]
-
-
-def _score_card(name: str, facts: Mapping[str, Any], timeline: Timeline) -> Card:
-    """Return the card of a score: its recent mean, and that of all results."""
-    overall = facts["overall"]
-    stats = overall["metrics"][name]
-    mean = mean_of_questions(stats)
-    interval = _interval_in_words(stats, facts["level"])
-    missing = _missing_values_of(overall["coverage"][name])
-    coverage = ""
-    if missing:
-        coverage = f"{counted(sum(missing.values()), 'result')} without a value"
-
-    over = counts_from_facts(facts).over(name)
-    if _covers_all(facts):
-        recent = mean
-        value = score_text(mean)
-        value_note = f"all {counted(overall['samples']['total'], 'result')}"
-        rest = [over, interval]
-    else:
-        recent = stats["window"]
-        value = "no value" if recent is None else score_text(recent)
-        value_note = window_in_words(facts["window"])
-        rest = [f"{score_text(mean)} overall", over, interval]
-    return Card(
-        name=name,
-        value=value,
-        value_note=value_note,
-        rest=", ".join(filter(None, rest)),
-        coverage=coverage,
-        is_worse=_is_worse(name, facts),
-        chart=_chart(name, facts, timeline, recent),
-    )
-
-
-def _error_card(facts: Mapping[str, Any], timeline: Timeline) -> Card:
-    """Return the card of the error rate: the mean over questions, and the number of results."""
-    overall = facts["overall"]
-    rate = overall["error_rate"]
-    mean = mean_of_questions(rate) or 0.0
-    samples = overall["samples"]
-    errors = overall["errors"]
-    count = f"{errors['total']:,} of {counted(samples['total'], 'result')}"
-    if _covers_all(facts):
-        recent = mean
-        value = share_text(mean)
-        value_note = count
-        rest = ""
-    else:
-        recent = rate["window"]
-        value = "no results" if recent is None else share_text(recent)
-        value_note = window_in_words(facts["window"])
-        rest = f"{share_text(mean)} overall: {count}"
-    return Card(
-        name=ERROR_RATE,
-        value=value,
-        value_note=value_note,
-        rest=rest,
-        is_worse=_is_worse(ERROR_RATE, facts),
-        chart=_chart(ERROR_RATE, facts, timeline, recent),
-    )
-
-
-def score_text(value: float) -> str:
-    """Return a mean in three digits after the point, or in the digits of a large number."""
-    return f"{value:.3f}" if abs(value) < 100 else number(value)
-
-
-def amount_text(value: float) -> str:
-    """Return an amount, such as a number of tokens or seconds, in three digits or more."""
-    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
-
-
-def share_text(value: float) -> str:
-    """Return a share in percent."""
-    return f"{value:.1%}"
-
-
-def _interval_in_words(stats: Mapping[str, Any], level: float) -> str:
-    """Return the interval of the mean over questions; "" if there is none."""
-    interval = interval_of_mean(stats, "confidence")
-    if interval is None:
-        return ""
-    low = interval["low"]
-    high = interval["high"]
-    digits = 2 if high - low >= 0.05 else 3
-    return f"{percent(level)} interval {low:.{digits}f} to {high:.{digits}f}"
-
-
-def _is_worse(name: str, facts: Mapping[str, Any]) -> bool:
-    """Return whether a score, or the error rate, of all results clearly got worse."""
-    return any(
-        change["is_loss"] and change["metric"] == name and change["template"] is None
-        for change in facts["state"]["changes"]
-    )
-
-
-def _chart(
-    name: str, facts: Mapping[str, Any], timeline: Timeline, recent: float | None
-) -> TimeChart | None:
-    """Return the chart of a score or of the error rate, with the time since when it is worse."""
-    progress = facts["progress"]
-    until = None
-    if progress["phase"] == Phase.WAITING:
-        # By the minute: a page that changes each second would be sent each second.
-        until = datetime.fromisoformat(facts["time"]).timestamp() // 60 * 60
-    mark = None
-    for change in facts["state"]["changes"]:
-        if change["is_loss"] and change["metric"] == name and change["since"] is not None:
-            what = "worse"
-            if change["template"] is not None:
-                what = one_line(change["template"], limit=MAX_MARK_CHARACTERS)
-            mark = ChangeMark(what, datetime.fromisoformat(change["since"]).timestamp())
-            break
-    return time_chart(timeline, name, recent=recent, until=until, change=mark)
-
-
 def _notes(facts: Mapping[str, Any], not_run: str) -> Iterable[tuple[str, str]]:
     """Yield what keeps the scores from being complete: a heading and what is known."""
     coverage = facts["overall"]["coverage"]
@@ -564,155 +326,6 @@ def _notes(facts: Mapping[str, Any], not_run: str) -> Iterable[tuple[str, str]]:
     restored = (facts.get("journal") or {}).get("restored")
     if restored and "seconds" in facts["window"]:
         yield "Recent results", "only of this run: nobody knows when the restored ones came"
-
-
-def template_table(facts: Mapping[str, Any], courses: Courses, *, most: float = inf) -> GroupTable:
-    """Return the table of templates, the most fallen and then the lowest first.
-
-    One template says nothing that the cards do not say: then the table is empty. At most `most`
-    templates are shown.
-    """
-    groups = facts["templates"]
-    if len(groups) < 2:
-        return GroupTable(headings=[], rows=[])
-    falls = _falls_of_templates(facts)
-    names = sorted(groups, key=lambda name: (-falls.get(name, 0.0), quality(groups[name]), name))
-    shown = names if most >= len(names) else names[: int(most)]
-    metrics = _columns(facts["overall"])
-    rows = [
-        _group_row(name, groups[name], metrics, facts, courses.templates.get(name))
-        for name in shown
-    ]
-    return GroupTable(
-        headings=[RESOURCE_HEADINGS.get(metric, metric) for metric in metrics],
-        rows=rows,
-        hidden=len(names) - len(shown),
-        note=_note_on_groups(facts),
-    )
-
-
-def _tag_table(facts: Mapping[str, Any]) -> GroupTable:
-    """Return the table of tags, the lowest first."""
-    groups = facts.get("tags", {})
-    names = sorted(groups, key=lambda name: (quality(groups[name]), name))
-    metrics = _columns(facts["overall"])
-    return GroupTable(
-        headings=[RESOURCE_HEADINGS.get(metric, metric) for metric in metrics],
-        rows=[_group_row(name, groups[name], metrics, facts, None) for name in names],
-        note=_note_on_groups(facts),
-    )
-
-
-def _note_on_groups(facts: Mapping[str, Any]) -> str:
-    """Return what the numbers of a table of templates or tags are."""
-    if _covers_all(facts):
-        return f"Means of all results; in brackets, the {percent(facts['level'])} interval."
-    return (
-        f"Large: the mean of the {window_in_words(facts['window'])}. Below it: the change from the "
-        "overall mean or, in colour, a clear change and since when."
-    )
-
-
-def _columns(overall: Mapping[str, Any]) -> list[str]:
-    """Return the metrics that tables of templates and tags show."""
-    resources = [name for name in RESOURCE_HEADINGS if name in overall["metrics"]]
-    return [*_scores(overall)[:MAX_CARDS], *resources]
-
-
-def _falls_of_templates(facts: Mapping[str, Any]) -> dict[str, float]:
-    """Return how far each template that clearly got worse fell, in its worst metric."""
-    falls: dict[str, float] = {}
-    for change in facts["state"]["changes"]:
-        if change["is_loss"] and change["template"] is not None:
-            fall = abs(change["after"] - change["before"])
-            falls[change["template"]] = max(fall, falls.get(change["template"], 0.0))
-    return falls
-
-
-def _group_row(
-    name: str,
-    group: Mapping[str, Any],
-    metrics: Sequence[str],
-    facts: Mapping[str, Any],
-    course: Course | None,
-) -> GroupRow:
-    """Return the row of a template or a tag."""
-    return GroupRow(
-        name=name,
-        results=group["samples"]["total"],
-        errors=group["errors"]["total"],
-        cells=[_cell(name, metric, group, facts, course) for metric in metrics],
-    )
-
-
-def _cell(
-    name: str,
-    metric: str,
-    group: Mapping[str, Any],
-    facts: Mapping[str, Any],
-    course: Course | None,
-) -> Cell:
-    """Return a metric of a template or a tag."""
-    stats = group["metrics"].get(metric)
-    if stats is None:
-        return Cell(value=None)
-    mean = mean_of_questions(stats)
-    recent = mean if _covers_all(facts) else stats["window"]
-    if not is_score(metric):
-        value = mean if recent is None else recent
-        return Cell(value=value, text=amount_text(value))
-    if recent is None:
-        return Cell(value=mean, text=score_text(mean), change="none recent")
-
-    trend = ""
-    if course is not None and 0 <= mean <= 1:
-        # A quarter of the results at each point, since the mean of a few varies by chance alone.
-        trend = sparkline(course.recents(metric, course.results // 4))
-    for change in facts["state"]["changes"]:
-        if change["template"] == name and change["metric"] == metric:
-            return Cell(
-                value=recent,
-                text=score_text(recent),
-                change=_change_in_words(change),
-                kind="worse" if change["is_loss"] else "better",
-                trend=trend,
-            )
-    if _covers_all(facts):
-        interval = interval_of_mean(stats, "confidence")
-        ends = "" if interval is None else f"[{interval['low']:.2f}, {interval['high']:.2f}]"
-        return Cell(value=recent, text=score_text(recent), change=ends, trend=trend)
-    return Cell(
-        value=recent, text=score_text(recent), change=signed_change(recent - mean), trend=trend
-    )
-
-
-def _change_in_words(change: Mapping[str, Any]) -> str:
-    """Return a clear change of a score, with the time since when it is there, if known."""
-    arrow = "▼" if change["after"] < change["before"] else "▲"
-    text = f"{arrow} from {change['before']:.2f}"
-    if change["since"] is not None:
-        text += f" since {datetime.fromisoformat(change['since']):%H:%M}"
-    return text
-
-
-def signed_change(change: float) -> str:
-    """Return a change with its sign; "±0" for one too small to be seen."""
-    if abs(change) < LEAST_CHANGE:
-        return "±0"
-    return f"{change:+.3f}".replace("-", "\N{MINUS SIGN}")
-
-
-def quality(group: Mapping[str, Any], names: Iterable[str] = SCORES) -> float:
-    """Return the mean of some scores of a group, in which errors count as 0.
-
-    It is 1 if the group has neither scores nor errors.
-    """
-    scores = [
-        mean_of_questions(group["metrics"][name]) for name in names if name in group["metrics"]
-    ]
-    mean = fsum(scores) / len(scores) if scores else 1.0
-    error_rate = mean_of_questions(group["error_rate"]) or 0.0
-    return mean * (1 - error_rate)
 
 
 def _reason_rows(
@@ -750,7 +363,7 @@ def _metric_rows(facts: Mapping[str, Any]) -> list[MetricRow]:
     """Return the metrics without a card: further scores, tokens, seconds and costs."""
     overall = facts["overall"]
     names = [
-        *_scores(overall)[MAX_CARDS:],
+        *scores_of(overall)[MAX_CARDS:],
         *(name for name in RESOURCES if name in overall["metrics"]),
     ]
     rows = [_metric_row(name, overall["metrics"][name]) for name in names]
@@ -777,32 +390,13 @@ def _metric_row(name: str, stats: Mapping[str, Any]) -> MetricRow:
     )
 
 
-def _scores_without_value(overall: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return the scores that were asked for and have no value, each with the reason."""
-    return [
-        (metric, counts(covered["failed"]) or "pending")
-        for metric, covered in overall["coverage"].items()
-        if is_score(metric) and covered["applied"] and metric not in overall["metrics"]
-    ]
-
-
-def _missing_values_of(covered: Mapping[str, Any]) -> dict[str, int]:
-    """Return why results lack a value of a metric, with their number, given its coverage.
-
-    Errors of the agent are left out: the error rate counts them.
-    """
-    return {
-        reason: results for reason, results in covered["failed"].items() if reason != RESPONSE_ERROR
-    }
-
-
 def _missing_values(overall: Mapping[str, Any]) -> list[tuple[str, str, int]]:
     """Return why results lack values: the metric, the reason and the number of results."""
     return [
         (metric, reason.replace("_", " "), results)
         for metric, covered in overall["coverage"].items()
         if is_score(metric) or metric.endswith(COST)
-        for reason, results in _missing_values_of(covered).items()
+        for reason, results in missing_values_of(covered).items()
     ]
 
 
