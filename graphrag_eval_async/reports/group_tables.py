@@ -7,7 +7,7 @@ from datetime import datetime
 from math import fsum, inf
 from typing import TYPE_CHECKING, Any
 
-from graphrag_eval_async.catalogue.metrics import is_score
+from graphrag_eval_async.catalogue.metrics import ERROR_RATE, is_score
 from graphrag_eval_async.records.snapshots import interval_of_mean, mean_of_questions
 from graphrag_eval_async.reports.charts import sparkline
 from graphrag_eval_async.reports.kept import SCORES
@@ -50,12 +50,23 @@ class Cell:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GroupRow:
-    """The results of a template or a tag."""
+    """The results of a template or a tag.
+
+    Attributes:
+        name: the template or the tag.
+        results: number of its results.
+        errors: how many of these are errors of the agent.
+        error_change: how the share of errors clearly changed; empty if it did not.
+        error_kind: "worse" or "better" if it clearly changed, otherwise empty.
+        cells: its metrics.
+    """
 
     name: str
     results: int
     errors: int
     cells: Sequence[Cell]
+    error_change: str = ""
+    error_kind: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -146,11 +157,19 @@ def _group_row(
     course: Course | None,
 ) -> GroupRow:
     """Return the row of a template or a tag."""
+    error_change = ""
+    error_kind = ""
+    for change in facts["state"]["changes"]:
+        if change["template"] == name and change["metric"] == ERROR_RATE:
+            error_change = _change_in_words(change)
+            error_kind = "worse" if change["is_loss"] else "better"
     return GroupRow(
         name=name,
         results=group["samples"]["total"],
         errors=group["errors"]["total"],
         cells=[_cell(name, metric, group, facts, course) for metric in metrics],
+        error_change=error_change,
+        error_kind=error_kind,
     )
 
 
@@ -196,9 +215,12 @@ def _cell(
 
 
 def _change_in_words(change: Mapping[str, Any]) -> str:
-    """Return a clear change of a score, with the time since when it is there, if known."""
+    """Return a clear change of a score or of the error rate, and since when it is there."""
     arrow = "▼" if change["after"] < change["before"] else "▲"
-    text = f"{arrow} from {change['before']:.2f}"
+    before = f"{change['before']:.2f}"
+    if change["metric"] == ERROR_RATE:
+        before = f"{change['before']:.0%}"
+    text = f"{arrow} from {before}"
     if change["since"] is not None:
         text += f" since {datetime.fromisoformat(change['since']):%H:%M}"
     return text
