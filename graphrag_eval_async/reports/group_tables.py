@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
-from math import fsum, inf
+from math import fsum
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.catalogue.metrics import ERROR_RATE, is_score
@@ -29,22 +29,36 @@ if TYPE_CHECKING:
     from graphrag_eval_async.reports.history import Course, Courses
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Cell:
-    """A metric of a template.
+@dataclass(frozen=True, slots=True)
+class ChangeText:
+    """How a number changed, in words; empty if there is nothing to say.
 
     Attributes:
-        value: the recent mean or, without one, the mean of all results.
-        text: the value.
-        change: how the value changed, or which results it is of.
-        kind: "worse" or "better" if it clearly changed, otherwise empty.
+        text: the words.
+        kind: "worse" or "better" if the number clearly changed; otherwise empty.
+    """
+
+    text: str = ""
+    kind: str = ""
+
+
+NO_CHANGE = ChangeText()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Cell:
+    """A metric of a template or a tag.
+
+    Attributes:
+        value: the recent mean or, without one, the mean of all results; None without any.
+        text: the value in words.
+        change: how the value changed or, if it is of all results, its interval.
         trend: path of a sparkline of recent means; empty if there is nothing to see.
     """
 
     value: float | None
     text: str = ""
-    change: str = ""
-    kind: str = ""
+    change: ChangeText = NO_CHANGE
     trend: str = ""
 
 
@@ -56,17 +70,15 @@ class GroupRow:
         name: the template or the tag.
         results: number of its results.
         errors: how many of these are errors of the agent.
-        error_change: how the share of errors clearly changed; empty if it did not.
-        error_kind: "worse" or "better" if it clearly changed, otherwise empty.
+        error_change: how the share of errors clearly changed.
         cells: its metrics.
     """
 
     name: str
     results: int
     errors: int
+    error_change: ChangeText
     cells: Sequence[Cell]
-    error_change: str = ""
-    error_kind: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -86,39 +98,45 @@ class GroupTable:
     note: str = ""
 
 
-def template_table(facts: Mapping[str, Any], courses: Courses, *, most: float = inf) -> GroupTable:
+def template_table(
+    facts: Mapping[str, Any], courses: Courses, *, most: int | None = None
+) -> GroupTable:
     """Return the table of templates, the most fallen and then the lowest first.
 
-    One template says nothing that the cards do not say: then the table is empty. At most `most`
-    templates are shown.
+    One template says nothing that the cards do not say: then the table is empty.
+
+    Args:
+        facts: the state of the run.
+        courses: how the scores of templates moved.
+        most: the maximum number of templates that are shown; None for all.
     """
     groups = facts["templates"]
     if len(groups) < 2:
         return GroupTable(headings=[], rows=[])
     falls = _falls_of_templates(facts)
     names = sorted(groups, key=lambda name: (-falls.get(name, 0.0), quality(groups[name]), name))
-    shown = names if most >= len(names) else names[: int(most)]
     metrics = _columns(facts["overall"])
-    rows = [
-        _group_row(name, groups[name], metrics, facts, courses.templates.get(name))
-        for name in shown
-    ]
+    rows = []
+    for name in names[:most]:
+        changes = [change for change in facts["state"]["changes"] if change["template"] == name]
+        course = courses.templates.get(name)
+        rows.append(_group_row(name, groups[name], metrics, facts, changes, course))
     return GroupTable(
         headings=[RESOURCE_HEADINGS.get(metric, metric) for metric in metrics],
         rows=rows,
-        hidden=len(names) - len(shown),
+        hidden=len(names) - len(rows),
         note=_note_on_groups(facts),
     )
 
 
 def tag_table(facts: Mapping[str, Any]) -> GroupTable:
-    """Return the table of tags, the lowest first."""
+    """Return the table of tags, the lowest first. Changes of tags are not known."""
     groups = facts.get("tags", {})
     names = sorted(groups, key=lambda name: (quality(groups[name]), name))
     metrics = _columns(facts["overall"])
     return GroupTable(
         headings=[RESOURCE_HEADINGS.get(metric, metric) for metric in metrics],
-        rows=[_group_row(name, groups[name], metrics, facts, None) for name in names],
+        rows=[_group_row(name, groups[name], metrics, facts, (), None) for name in names],
         note=_note_on_groups(facts),
     )
 
@@ -154,64 +172,85 @@ def _group_row(
     group: Mapping[str, Any],
     metrics: Sequence[str],
     facts: Mapping[str, Any],
+    changes: Sequence[Mapping[str, Any]],
     course: Course | None,
 ) -> GroupRow:
-    """Return the row of a template or a tag."""
-    error_change = ""
-    error_kind = ""
-    for change in facts["state"]["changes"]:
-        if change["template"] == name and change["metric"] == ERROR_RATE:
-            error_change = _change_in_words(change)
-            error_kind = "worse" if change["is_loss"] else "better"
+    """Return the row of a template or a tag.
+
+    Args:
+        name: the template or the tag.
+        group: its part of the state of the run.
+        metrics: the metrics that have a column.
+        facts: the state of the run.
+        changes: the clear changes of its scores and of its error rate.
+        course: how its scores moved; None if nobody knows.
+    """
+    change_by_metric = {change["metric"]: _clear_change(change) for change in changes}
+    cells = []
+    for metric in metrics:
+        cell = Cell(value=None)
+        stats = group["metrics"].get(metric)
+        if stats is not None and is_score(metric):
+            cell = _score_cell(stats, facts, change_by_metric.get(metric))
+            # Sparklines have an axis from 0 to 1.
+            if course is not None and 0 <= mean_of_questions(stats) <= 1:
+                cell = replace(cell, trend=_trend(metric, course))
+        elif stats is not None:
+            cell = _resource_cell(stats)
+        cells.append(cell)
     return GroupRow(
         name=name,
         results=group["samples"]["total"],
         errors=group["errors"]["total"],
-        cells=[_cell(name, metric, group, facts, course) for metric in metrics],
-        error_change=error_change,
-        error_kind=error_kind,
+        error_change=change_by_metric.get(ERROR_RATE, NO_CHANGE),
+        cells=cells,
     )
 
 
-def _cell(
-    name: str,
-    metric: str,
-    group: Mapping[str, Any],
-    facts: Mapping[str, Any],
-    course: Course | None,
+def _score_cell(
+    stats: Mapping[str, Any], facts: Mapping[str, Any], clear_change: ChangeText | None
 ) -> Cell:
-    """Return a metric of a template or a tag."""
-    stats = group["metrics"].get(metric)
-    if stats is None:
-        return Cell(value=None)
-    mean = mean_of_questions(stats)
-    recent = mean if covers_all(facts) else stats["window"]
-    if not is_score(metric):
-        value = mean if recent is None else recent
-        return Cell(value=value, text=amount_text(value))
-    if recent is None:
-        return Cell(value=mean, text=score_text(mean), change="none recent")
+    """Return a score of a template or a tag, without a trend.
 
-    trend = ""
-    if course is not None and 0 <= mean <= 1:
-        # A quarter of the results at each point, since the mean of a few varies by chance alone.
-        trend = sparkline(course.recents(metric, course.results // 4))
-    for change in facts["state"]["changes"]:
-        if change["template"] == name and change["metric"] == metric:
-            return Cell(
-                value=recent,
-                text=score_text(recent),
-                change=_change_in_words(change),
-                kind="worse" if change["is_loss"] else "better",
-                trend=trend,
-            )
+    Args:
+        stats: its means.
+        facts: the state of the run.
+        clear_change: how it clearly changed; None if it did not.
+    """
+    mean = mean_of_questions(stats)
     if covers_all(facts):
         interval = interval_of_mean(stats, "confidence")
-        ends = "" if interval is None else f"[{interval['low']:.2f}, {interval['high']:.2f}]"
-        return Cell(value=recent, text=score_text(recent), change=ends, trend=trend)
-    return Cell(
-        value=recent, text=score_text(recent), change=signed_change(recent - mean), trend=trend
-    )
+        change = NO_CHANGE
+        if interval is not None:
+            change = ChangeText(f"[{interval['low']:.2f}, {interval['high']:.2f}]")
+        return Cell(value=mean, text=score_text(mean), change=clear_change or change)
+
+    recent = stats["window"]
+    if recent is None:
+        return Cell(value=mean, text=score_text(mean), change=ChangeText("none recent"))
+    change = ChangeText(signed_change(recent - mean))
+    return Cell(value=recent, text=score_text(recent), change=clear_change or change)
+
+
+def _resource_cell(stats: Mapping[str, Any]) -> Cell:
+    """Return the tokens or seconds of a template or a tag: the recent mean, or that of all."""
+    value = stats["window"]
+    if value is None:
+        value = mean_of_questions(stats)
+    return Cell(value=value, text=amount_text(value))
+
+
+def _trend(metric: str, course: Course) -> str:
+    """Return the sparkline of a score: at each point, the mean of a quarter of the results.
+
+    The mean of fewer varies by chance alone.
+    """
+    return sparkline(course.recents(metric, course.results // 4))
+
+
+def _clear_change(change: Mapping[str, Any]) -> ChangeText:
+    """Return a clear change of a score or of the error rate, as it is shown."""
+    return ChangeText(_change_in_words(change), "worse" if change["is_loss"] else "better")
 
 
 def _change_in_words(change: Mapping[str, Any]) -> str:
