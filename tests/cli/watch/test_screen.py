@@ -198,6 +198,17 @@ def test_without_older_results_there_is_one_mean() -> None:
     assert "change" not in text
 
 
+def test_before_the_first_result_there_is_no_table() -> None:
+    nothing = group(0, 0, 0.0, judged=False) | {"metrics": {}, "error_rate": value_of_none()}
+    lines = shown(facts(overall=nothing, templates=(), results=[], judged=False), 80, 24)
+    assert lines[-1].startswith("watching ")
+
+
+def value_of_none() -> dict[str, None]:
+    """A metric without values."""
+    return {"mean": None, "window": None}
+
+
 def test_failures_have_their_commonest_text_or_else_what_they_mean() -> None:
     overall = group(1206, 200, 0.8312, judged=False)
     overall["failure"] = {"none": 9, "missing_rows": 3, "step_error": 1_204}

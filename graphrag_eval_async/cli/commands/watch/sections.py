@@ -104,7 +104,9 @@ def metrics_section(facts: Mapping[str, Any], courses: Courses, width: int) -> S
     def draw(row_count: int) -> list[Text]:
         return table_lines(_metric_columns(rows[:row_count], facts), width)
 
-    return Section(rows=len(rows), least=len(main) + 1, most=MAX_METRICS, draw=draw)
+    # Before the first result, there are only names.
+    row_count = len(rows) if overall["samples"]["total"] else 0
+    return Section(rows=row_count, least=len(main) + 1, most=MAX_METRICS, draw=draw)
 
 
 def _metric_row(
