@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 from html import escape
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.records.tabular import html_table
 
-COLUMNS = ("pairs", "baseline", "candidate", "difference", "wins", "losses", "ties", "p", "verdict")
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+INTERVAL = "interval"
+"""The column of the intervals of differences."""
+
+COLUMNS = (
+    *("pairs", "baseline", "candidate", "difference", INTERVAL),
+    *("wins", "losses", "ties", "p", "verdict"),
+)
 """The keys of rows to show in a notebook."""
 
 
@@ -29,7 +38,7 @@ class Comparison(dict[str, Any]):
         """Return the rows overall and of templates as a table, and what is doubtful as a list."""
         groups = {"overall": self["overall"], **self["per_template"]}
         rows = [
-            (group, metric, *(row.get(column) for column in COLUMNS))
+            (group, metric, *(_cell(row, column) for column in COLUMNS))
             for group, rows_by_metric in groups.items()
             for metric, row in rows_by_metric.items()
         ]
@@ -43,3 +52,15 @@ class Comparison(dict[str, Any]):
             return table
         items = "".join(f"<li>{escape(doubt)}</li>" for doubt in doubts)
         return f"{table}<ul>{items}</ul>"
+
+
+def _cell(row: Mapping[str, Any], column: str) -> Any:
+    """Return the value of a row in a column; None if it has none, such as too few pairs for an
+    interval.
+    """
+    if column != INTERVAL:
+        return row.get(column)
+    interval = row.get("interval")
+    if interval is None:
+        return None
+    return f"{interval['low']:+.3g} to {interval['high']:+.3g}"

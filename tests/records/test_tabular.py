@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from html import escape
 from typing import Any
@@ -174,6 +175,17 @@ def test_a_notebook_shows_aggregates(
     results: list[dict[str, Any]], finished: bool, expected: str
 ) -> None:
     assert expected in shown_in_notebook(*results, finished=finished)
+
+
+def test_a_notebook_shows_the_interval_of_a_change() -> None:
+    """It excludes 0 if the change is decided; equal runs have no change."""
+    before = [result(question=f"q{i}", score=i % 2 / 10) for i in range(20)]
+    after = [result(question=f"q{i}", score=0.9) for i in range(20)]
+    html = compare(before, after)._repr_html_()
+    assert "<th>difference</th><th>interval</th>" in html
+    row = html[html.index("<td>steps_score</td>") :]
+    low, high = re.findall(r"<td>([+-][\d.]+) to ([+-][\d.]+)</td>", row)[0]
+    assert 0.5 < float(low) < 0.85 < float(high) < 0.95
 
 
 def test_a_notebook_shows_no_empty_tables_and_lists() -> None:
