@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphrag_eval_async.catalogue.metrics import ERROR_RATE
 from graphrag_eval_async.inference.verdicts import is_decided
@@ -12,7 +12,7 @@ from graphrag_eval_async.reports.tables import Table
 from graphrag_eval_async.text import number
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
 ALL_QUESTIONS = "all questions"
 """The name of the rows of all questions that both runs have."""
@@ -21,75 +21,93 @@ VERDICTS_IN_WORDS = {"no_change": "no change", "non_inferior": "not worse"}
 """The verdicts that are written otherwise than they are named."""
 
 
+class GroupChange(NamedTuple):
+    """The change of a metric in a group of questions.
+
+    Attributes:
+        group: the name of the group.
+        metric: the metric.
+        row: the change, as a comparison has it.
+    """
+
+    group: str
+    metric: str
+    row: Mapping[str, Any]
+
+    @property
+    def gain(self) -> float:
+        """The change of the metric, negative if it got worse."""
+        difference: float = self.row["difference"]
+        lower_is_better = self.row["direction"].startswith("lower")
+        return -difference if lower_is_better else difference
+
+    @property
+    def is_worth_a_row(self) -> bool:
+        """Whether the change is shown: that of the error rate only if there is one."""
+        return self.metric != ERROR_RATE or self.row["ties"] != self.row["pairs"]
+
+
 def moved_templates(comparison: Mapping[str, Any]) -> Table:
     """Return how each template moved in the primary metrics, the most fallen first.
 
-    The last rows are about all questions that both runs have, in all metrics.
+    The last rows are about all questions that both runs have, in all metrics. They are the only
+    rows if there is one template.
     """
     overall = comparison["overall"]
     groups = comparison["per_template"]
-    rows: list[tuple[str, str, Mapping[str, Any]]] = []
+    changes: list[GroupChange] = []
     if len(groups) > 1:
-        rows = [
-            (template, metric, row)
-            for template, group in groups.items()
-            for metric, row in group.items()
-            if "verdict" in row and _is_worth_a_row(metric, row)
+        changes = [
+            GroupChange(template, metric, row)
+            for template, rows in groups.items()
+            for metric, row in rows.items()
+            if "verdict" in row
         ]
-        rows.sort(key=lambda template_metric_and_row: _loss_rank(template_metric_and_row[2]))
-
-    totals = [
-        (ALL_QUESTIONS, metric, row)
-        for metric, row in overall.items()
-        if _is_worth_a_row(metric, row)
-    ]
-    note = validity(overall, comparison["level"])
-    return _table_of_changes("What moved, by template", "template", rows, totals, [note], "moved")
+    return _table_of_changes(
+        changes,
+        [GroupChange(ALL_QUESTIONS, metric, row) for metric, row in overall.items()],
+        title="What moved, by template",
+        heading="template",
+        notes=[validity(overall, comparison["level"])],
+        key="moved",
+    )
 
 
 def moved_tags(comparison: Mapping[str, Any]) -> Table:
     """Return the tags whose primary metrics changed beyond chance, the most fallen first."""
-    rows = [
-        (tag, metric, row)
-        for tag, group in tags_of(comparison).items()
-        for metric, row in group.items()
+    changes = [
+        GroupChange(tag, metric, row)
+        for tag, rows in tags_of(comparison).items()
+        for metric, row in rows.items()
         if is_decided(row)
     ]
-    rows.sort(key=lambda tag_metric_and_row: _loss_rank(tag_metric_and_row[2]))
-    return _table_of_changes("What moved, by tag", "tag", rows, [], [], "moved-tags")
-
-
-def _is_worth_a_row(metric: str, row: Mapping[str, Any]) -> bool:
-    """Return whether a metric is shown: the error rate only if it moved, since it mostly is 0."""
-    return metric != ERROR_RATE or row["ties"] != row["pairs"]
-
-
-def _loss_rank(row: Mapping[str, Any]) -> float:
-    """Return the change of a metric, negative for a loss, so that the greatest loss is first."""
-    change: float = row["difference"]
-    return -change if row["direction"].startswith("lower") else change
+    return _table_of_changes(
+        changes, [], title="What moved, by tag", heading="tag", notes=[], key="moved-tags"
+    )
 
 
 def _table_of_changes(
+    changes: Iterable[GroupChange],
+    totals: Iterable[GroupChange],
+    *,
     title: str,
     heading: str,
-    rows: Iterable[tuple[str, str, Mapping[str, Any]]],
-    totals: Iterable[tuple[str, str, Mapping[str, Any]]],
-    notes: list[str],
+    notes: Sequence[str],
     key: str,
 ) -> Table:
-    """Return a table with a row for each group and metric, whose totals stand at its end.
+    """Return a table with a row for each change that is worth one, the greatest losses first.
 
     Args:
+        changes: the changes in groups.
+        totals: the changes in all questions, which stand at the end.
         title: the title of the table.
         heading: what the groups are.
-        rows: the name of a group, a metric, and the change of the metric in the group.
-        totals: the same for all questions.
         notes: what stands below the table.
         key: the id of the table on a page.
     """
-    total_rows = [_row_of_change(*total) for total in totals]
-    all_rows = [*(_row_of_change(*row) for row in rows), *total_rows]
+    shown = [change for change in changes if change.is_worth_a_row]
+    shown.sort(key=lambda change: change.gain)
+    shown_totals = [total for total in totals if total.is_worth_a_row]
     return Table(
         title=title,
         headings=[
@@ -103,20 +121,21 @@ def _table_of_changes(
             "p",
             "verdict",
         ],
-        rows=all_rows,
+        rows=[_row_of_change(change) for change in [*shown, *shown_totals]],
         words=2,
-        totals=len(total_rows) if len(all_rows) > len(total_rows) else 0,
+        totals=len(shown_totals) if shown else 0,
         notes=notes,
         key=key,
     )
 
 
-def _row_of_change(group: str, metric: str, row: Mapping[str, Any]) -> list[str]:
-    """Return the cells of the change of a metric in a group."""
+def _row_of_change(change: GroupChange) -> list[str]:
+    """Return the cells of a change in a table of changes."""
+    row = change.row
     verdict = row.get("verdict", "")
     return [
-        group,
-        metric,
+        change.group,
+        change.metric,
         str(row["pairs"]),
         _mean(row["baseline"]),
         _mean(row["candidate"]),
@@ -133,28 +152,25 @@ def _mean(value: float) -> str:
 
 
 def changed_questions(comparison: Mapping[str, Any]) -> dict[str, str]:
-    """Return how each question that changed did, in words, by its id.
+    """Return how each question that changed did so, in words, by its id.
 
-    Questions that became worse come first, the worst first.
+    Questions that became worse in a primary metric come first, the worst first.
     """
-    changes: dict[str, str] = {}
-    for question, metric, row in _losses(comparison):
-        change = f"{metric} {number(row['baseline'])} -> {number(row['candidate'])}"
-        changes[question] = f"{changes[question]}; {change}" if question in changes else change
-    for question in comparison["regressions"]:
-        changes.setdefault(question, "no longer right")
-    for question in comparison["improvements"]:
-        changes.setdefault(question, "now right")
-    return changes
-
-
-def _losses(comparison: Mapping[str, Any]) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
-    """Yield the question, the metric and the change of each loss in a primary metric."""
     losses = [
-        (row["question_id"], metric, row)
+        (metric, row)
         for metric, rows in comparison["worse"].items()
         if "verdict" in comparison["overall"][metric]
         for row in rows
     ]
-    losses.sort(key=lambda loss: -abs(loss[2]["difference"]))
-    yield from losses
+    losses.sort(key=lambda metric_and_row: -abs(metric_and_row[1]["difference"]))
+    changes_by_question: dict[str, list[str]] = {}
+    for metric, row in losses:
+        change = f"{metric} {number(row['baseline'])} -> {number(row['candidate'])}"
+        changes_by_question.setdefault(row["question_id"], []).append(change)
+
+    # Gains are told only if a question became right; it may have become better and worse.
+    for question in comparison["regressions"]:
+        changes_by_question.setdefault(question, ["no longer right"])
+    for question in comparison["improvements"]:
+        changes_by_question.setdefault(question, ["now right"])
+    return {question: "; ".join(changes) for question, changes in changes_by_question.items()}

@@ -391,39 +391,26 @@ def _covered_metrics(snapshot: Mapping[str, Any]) -> dict[str, Mapping[str, Any]
 
 
 def bounds_table(snapshot: Mapping[str, Any]) -> Table:
-    """Return the interval of each score in full, its bounds, and other ways to average it.
+    """Return the interval of each metric in full, its bounds, and other ways to average it.
 
     Bounds are the means if all missing values were 0 and if all were 1.
     """
-    rows = []
-    levels: set[str] = set()
-    macro = snapshot["macro"]
-    for metric, stats in means_of(snapshot["micro"]).items():
-        interval = stats.get("interval")
-        if interval is not None:
-            levels.add(percent(interval["level"]))
-        has_failures = bool(stats.get("coverage", {}).get("failed"))
-        bounds = stats.get("bounds") if has_failures else None
-        rows.append(
-            [
-                metric,
-                str(stats["coverage"]["values"]) if "coverage" in stats else "",
-                number(mean_of_questions(stats)),
-                _range(interval),
-                _range(bounds),
-                number(stats["mean"]),
-                number(mean_of_questions(macro[metric])) if "mean" in macro.get(metric, {}) else "",
-            ]
-        )
-    level = " ".join(sorted(levels))
+    metrics = means_of(snapshot["micro"])
+    levels = {
+        percent(stats["interval"]["level"]) for stats in metrics.values() if "interval" in stats
+    }
     headings = [
         "metric",
         "values",
         "mean of questions",
-        f"{level} interval",
+        f"{' '.join(sorted(levels))} interval",
         "bounds",
         "mean of results",
         "mean of templates",
+    ]
+    rows = [
+        _bounds_row(metric, stats, mean_of_templates=snapshot["macro"].get(metric, {}))
+        for metric, stats in metrics.items()
     ]
     table = Table(title="Means in detail", headings=headings, rows=rows, key="bounds")
     table = _without_needless_columns(table)
@@ -431,6 +418,33 @@ def bounds_table(snapshot: Mapping[str, Any]) -> Table:
         note = "Bounds: the means of results if all missing values were 0, and if all were 1."
         table = replace(table, notes=[note])
     return table
+
+
+def _bounds_row(
+    metric: str, stats: Mapping[str, Any], *, mean_of_templates: Mapping[str, Any]
+) -> list[str]:
+    """Return the cells of a metric in the table of bounds.
+
+    Args:
+        metric: the name of the metric.
+        stats: its statistics over all results.
+        mean_of_templates: its mean over the means of templates; empty if it has none.
+    """
+    coverage = stats.get("coverage", {})
+    # Without missing values, both bounds are the mean.
+    bounds = stats.get("bounds") if coverage.get("failed") else None
+    over_templates = ""
+    if "mean" in mean_of_templates:
+        over_templates = number(mean_of_questions(mean_of_templates))
+    return [
+        metric,
+        str(coverage.get("values", "")),
+        number(mean_of_questions(stats)),
+        _range(stats.get("interval")),
+        _range(bounds),
+        number(stats["mean"]),
+        over_templates,
+    ]
 
 
 def _range(ends: Mapping[str, float] | None) -> str:

@@ -70,35 +70,53 @@ class Verdict:
 
 def verdict_on(summary: Summary) -> Verdict:
     """Return the verdict on a run."""
-    changes = set() if summary.comparison is None else _decided_changes(summary.comparison)
-    titles = [*_verdict_of_gates(summary), *_verdict_of_comparison(summary, changes)]
+    changes: set[str] = set()
+    if summary.comparison is not None:
+        changes = _decided_changes(summary.comparison)
+    why_unscored = unscored(summary.snapshot["micro"])
     outcomes = _outcomes_in_words(summary)
-    sentences: list[str] = []
 
-    nothing = unscored(summary.snapshot["micro"])
-    if nothing:
-        sentences.append(nothing)
+    title_parts = [*_verdict_of_gates(summary), *_verdict_of_comparison(summary, changes)]
+    is_titled_by_outcomes = not title_parts
+    if is_titled_by_outcomes:
+        title_parts = ["nothing is scored" if why_unscored else outcomes]
+    title = "; ".join(title_parts)
+
+    sentences: list[str] = []
+    if why_unscored:
+        sentences.append(why_unscored)
     if summary.comparison is not None:
         sentences.append(f"Compared with the baseline: {headline(summary.comparison)}")
-    if not titles:
-        titles = ["Nothing is scored" if nothing else outcomes]
-    elif outcomes:
+    if not is_titled_by_outcomes:
         sentences.append(f"{outcomes}.")
     sentences += _lowest_template(summary)
-    sentences += [f"{line[0].upper()}{line[1:]}." for line in summary.counts.lines]
+    sentences += [f"{_capitalize(line)}." for line in summary.counts.lines]
 
-    tone: Literal["good", "bad", "neutral"] = "neutral"
-    if summary.failed_gates or WORSE in changes:
-        tone = "bad"
-    elif summary.gates or BETTER in changes:
-        tone = "good"
-    title = "; ".join(titles)
     return Verdict(
-        tone=tone,
-        title=title[0].upper() + title[1:],
+        tone=_tone(summary, changes),
+        title=_capitalize(title),
         sentences=sentences,
-        scores=[*main_scores(summary)],
+        scores=list(main_scores(summary)),
     )
+
+
+def _tone(summary: Summary, changes: set[str]) -> Literal["good", "bad", "neutral"]:
+    """Return whether a verdict is good or bad, or neither.
+
+    Args:
+        summary: what is said of the run.
+        changes: the verdicts of the comparison with the baseline that are decided.
+    """
+    if summary.failed_gates or WORSE in changes:
+        return "bad"
+    if summary.gates or BETTER in changes:
+        return "good"
+    return "neutral"
+
+
+def _capitalize(text: str) -> str:
+    """Return text with a capital first letter; `str.capitalize` would change the others, too."""
+    return text[0].upper() + text[1:]
 
 
 def _verdict_of_gates(summary: Summary) -> Iterator[str]:
@@ -111,18 +129,29 @@ def _verdict_of_gates(summary: Summary) -> Iterator[str]:
 
 
 def _verdict_of_comparison(summary: Summary, changes: set[str]) -> Iterator[str]:
-    """Yield whether the run is better or worse than the baseline; nothing without a baseline."""
-    if summary.comparison is None:
+    """Yield whether the run is better or worse than the baseline, and what it lacks.
+
+    Yields nothing without a baseline.
+
+    Args:
+        summary: what is said of the run.
+        changes: the verdicts of the comparison that are decided.
+    """
+    comparison = summary.comparison
+    if comparison is None:
         return
+    primary_rows = [row for row in comparison["overall"].values() if "verdict" in row]
     if changes == {WORSE, BETTER}:
         yield "partly worse, partly better than the baseline"
     elif changes:
         [change] = changes
         yield f"{change} than the baseline"
-    elif any(row["ties"] != row["pairs"] for row in summary.comparison["overall"].values()):
+    elif any(row["ties"] != row["pairs"] for row in primary_rows):
         yield "no clear change from the baseline"
     else:
         yield "no difference from the baseline"
+    if comparison["missing"]:
+        yield f"{counted(len(comparison['missing']), 'question')} of the baseline missing"
 
 
 def _decided_changes(comparison: Mapping[str, Any]) -> set[str]:

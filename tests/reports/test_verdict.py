@@ -42,6 +42,22 @@ FAILED = CheckedGate("h", False, "h failed")
             RIGHT, RIGHT, [], "neutral", "No difference from the baseline", id="no difference"
         ),
         pytest.param(
+            [each | {"elapsed_sec": 2.0} for each in RIGHT],
+            [each | {"elapsed_sec": 1.0} for each in RIGHT],
+            [],
+            "neutral",
+            "No difference from the baseline",
+            id="other seconds",
+        ),
+        pytest.param(
+            RIGHT[1:],
+            RIGHT,
+            [],
+            "neutral",
+            "No difference from the baseline; 1 question of the baseline missing",
+            id="a question is missing",
+        ),
+        pytest.param(
             [*WRONG[:1], *RIGHT[1:]],
             RIGHT,
             [],
