@@ -61,22 +61,19 @@ class RepeatedQuestions:
         if path != first_path and hash_answer(result) != hash_of_first:
             self._other_answers[path] += 1
 
-    def warnings(self) -> list[str]:
-        """Return a warning if the files seem to be of different systems; [] if they do not."""
+    def warning(self) -> str | None:
+        """Return a warning if the files seem to be of different systems; None if they do not."""
         if not self._other_answers:
-            return []
+            return None
         [(path, count)] = self._other_answers.most_common(1)
         names = " ".join(map(name_cell, self._paths[:LISTED_PATHS]))
         if len(self._paths) > LISTED_PATHS:
             names += " ..."
-        return [
-            (
-                f"warning: {plural(count, 'result')} of {name_cell(path)} and of a file before it "
-                "answer the same question differently. Systems are merged here as if they were "
-                f"one; to compare them, run: compare {names}. If these are repeats of one system, "
-                "add --repeats"
-            )
-        ]
+        return (
+            f"{plural(count, 'result')} of {name_cell(path)} and of a file before it answer the "
+            "same question differently. Systems are merged here as if they were one; to compare "
+            f"them, run: compare {names}. If these are repeats of one system, add --repeats"
+        )
 
 
 def hash_answer(result: Mapping[str, Any]) -> int:

@@ -159,6 +159,8 @@ def _run_warnings(summary: Summary) -> Iterator[Annotation]:
     """Yield what is doubtful about a run, or got worse in the comparison with its baseline."""
     if summary.rejected:
         yield Annotation("Rejected lines", counts(summary.rejected))
+    if summary.merged_systems is not None:
+        yield Annotation("Several systems", summary.merged_systems)
     if summary.misnamed is not None:
         yield Annotation("Names of steps", summary.misnamed)
     if summary.comparison is None:

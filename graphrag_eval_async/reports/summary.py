@@ -52,6 +52,7 @@ class Summary:
         right: the conditions that a question meets to pass.
         examples: the first result of each reason of failure, by reason.
         asked: number of questions of the reference set; None without one.
+        merged_systems: the warning that the files seem to be of several systems; None if they are not.
     """
 
     snapshot: Mapping[str, Any]
@@ -72,6 +73,7 @@ class Summary:
     right: Sequence[Condition] = RIGHT_CONDITIONS
     examples: Mapping[str, Example] = field(default_factory=dict)
     asked: int | None = None
+    merged_systems: str | None = None
 
     @property
     def counts(self) -> RunCounts:

@@ -237,6 +237,8 @@ def _change_in_words(row: Mapping[str, Any], mean: float) -> str:
 
 def warnings_of(summary: Summary) -> Iterator[str]:
     """Yield what may be wrong with the run or with the comparison."""
+    if summary.merged_systems is not None:
+        yield summary.merged_systems
     if summary.misnamed is not None:
         yield summary.misnamed
     for key, error in summary.first_errors.items():

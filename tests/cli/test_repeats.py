@@ -111,3 +111,14 @@ def test_kept_aggregates_have_no_answers_to_compare(
     capfd.readouterr()
     assert run("aggregate", *paths) == 0
     assert "differently" not in "".join(capfd.readouterr())
+
+
+def test_a_pull_request_shows_that_systems_were_merged(
+    folder: Folder, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
+    paths = [folder.lines(*results(name), name=f"{name}.jsonl") for name in ("yes", "no")]
+    assert run("report", *paths, "--github", "--markdown", folder.file("page.md")) == 0
+    out, _ = capfd.readouterr()
+    assert "::warning title=Several systems::3 results of " in out
+    assert "answer the same question differently" in (folder.path / "page.md").read_text()

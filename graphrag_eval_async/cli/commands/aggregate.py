@@ -106,9 +106,10 @@ def run(given: Given, interrupts: Interrupts) -> Exit:
         misnamed = merged.misnamed_steps()
         if misnamed is not None:
             notes.append(f"warning: {misnamed}")
-        if not given.repeats:
+        merged_systems = merged.repeated.warning()
+        if merged_systems is not None and not given.repeats:
             # Unfolded, since a user copies the command with the paths.
-            notes += map(one_line, merged.repeated.warnings())
+            notes.append(one_line(f"warning: {merged_systems}"))
     return report(
         given,
         merged,

@@ -87,12 +87,14 @@ def run(given: Given, interrupts: Interrupts) -> Exit:
     sources += [(path, partial(add, path)) for path in files]
     rejects, ending = read_to_end(given, sources, interrupts)
     list_rejects(given, rejects)
-    if not given.repeats:
-        for warning in repeated.warnings():
-            tell(sys.stderr, one_line(warning))
+    merged_systems = None if given.repeats else repeated.warning()
+    if merged_systems is not None:
+        tell(sys.stderr, one_line(f"warning: {merged_systems}"))
     failures: list[str] = []
     if ending.is_complete:
-        summary = _summary(given, reading, rejects, reference)
+        summary = replace(
+            _summary(given, reading, rejects, reference), merged_systems=merged_systems
+        )
         _check_conditions(given, summary.snapshot, reference)
         failures, _ = failed_and_held(summary.gates)
         ending = _write(given, ending, summary, collected)
