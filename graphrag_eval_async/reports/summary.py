@@ -52,7 +52,7 @@ class Summary:
         right: the conditions that a question meets to pass.
         examples: the first result of each reason of failure, by reason.
         asked: number of questions of the reference set; None without one.
-        merged_systems: the warning that the files seem to be of several systems; None if they are not.
+        merged_systems: the warning that files seem to be of several systems; None without one.
     """
 
     snapshot: Mapping[str, Any]
