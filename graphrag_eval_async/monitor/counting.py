@@ -50,7 +50,7 @@ class Counting:
         self.window = window
         self.show = show
         self.kept = Kept()
-        self.history = History(window)
+        self.history = History()
         self.timeline = TimelineRecorder(window)
         self.alerts = Alerts(alerts, window)
         self._recent = RunningAggregates(window=window)

@@ -8,15 +8,12 @@ from functools import lru_cache
 from time import time
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from graphrag_eval_async.aggregates import Last
 from graphrag_eval_async.aggregates.histogram import BINS
-from graphrag_eval_async.aggregates.questions import FIRST_SAMPLE_NUMBERS
 from graphrag_eval_async.catalogue.metrics import ERROR_RATE, RETRIEVAL_METRICS, is_score
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from graphrag_eval_async.aggregates import Seconds
     from graphrag_eval_async.aggregates.histogram import Weights
     from graphrag_eval_async.records.evaluation import Evaluation
 
@@ -25,9 +22,6 @@ MAX_POINTS = 40
 
 MAX_TEMPLATE_POINTS = 16
 """Most points of the course of a template; even, since points are halved."""
-
-RECENT_RESULTS = 200
-"""How many of all results count as recent if the window is one of time."""
 
 EVERY = 50
 """Number of results between two checkpoints."""
@@ -55,13 +49,11 @@ class ScoredResult(NamedTuple):
         scores: the names of its scores, each with its index in `numbers`.
         numbers: the values of all its metrics.
         failed: 1.0 if the agent failed, otherwise 0.0.
-        is_first_sample: whether it is the first result of its question.
     """
 
     scores: tuple[tuple[int, str], ...]
     numbers: Sequence[float]
     failed: float
-    is_first_sample: bool
 
 
 class Point(NamedTuple):
@@ -70,15 +62,10 @@ class Point(NamedTuple):
     Attributes:
         results: number of results up to the point.
         sums: for each score, the number of its values up to the point, and their sum.
-        time: when the point was made, in seconds since 1970; None if earlier runs made its results,
-            and in the course of a template.
-        weights: for each score, the histogram of first samples; empty in the course of a template.
     """
 
     results: int
     sums: Mapping[str, tuple[int, float]]
-    time: float | None
-    weights: Mapping[str, Weights]
 
 
 class Course(NamedTuple):
@@ -86,21 +73,14 @@ class Course(NamedTuple):
 
     Attributes:
         points: the points, from one before all results to one after them.
-        recent: how many of the results count as recent, at most half of them; 0 for a template.
     """
 
     points: Sequence[Point]
-    recent: int
 
     @property
     def results(self) -> int:
         """Number of results so far."""
         return self.points[-1].results
-
-    def means(self, score: str) -> list[float | None]:
-        """Return the mean of all values of a score up to each point after the first one."""
-        first = self.points[0]
-        return [_mean_between(score, first, point) for point in self.points[1:]]
 
     def recents(self, score: str, results: int) -> list[float | None]:
         """Return the mean of recent values of a score at each point after the first one.
@@ -187,46 +167,36 @@ class CourseRecorder:
     results.
     """
 
-    def __init__(self, max_points: int, *, recent: int = 0, is_overall: bool = False) -> None:
+    def __init__(self, max_points: int) -> None:
         """Start without results.
 
         Args:
             max_points: most points; an even number.
-            recent: how many results count as recent.
-            is_overall: whether points have times, and histograms of first samples.
         """
         self._max_points = max_points
-        self._recent = recent
-        self._is_overall = is_overall
         # Number of results from one point to the next.
         self._step = 1
         # Results that wait to be counted: in batches, that takes far less time.
         self._waiting: list[ScoredResult] = []
-        self._batch_size = 1
         self._results = 0
         self._sums: dict[str, tuple[int, float]] = {}
-        self._first_samples = ScoreCounters()
-        self._points = [Point(results=0, sums={}, time=None, weights={})]
+        self._points = [Point(results=0, sums={})]
 
-    def add(self, result: ScoredResult, *, restored: bool) -> None:
-        """Add a result; `restored` says that it is from an earlier run."""
+    def add(self, result: ScoredResult) -> None:
+        """Add a result."""
         self._waiting.append(result)
-        if len(self._waiting) >= self._batch_size:
-            self._count_waiting(restored=restored)
+        if len(self._waiting) >= EVERY:
+            self._count_waiting()
 
-    def course(self, *, restored: bool) -> Course:
-        """Return the course so far, which does not change any more.
-
-        Args:
-            restored: whether the latest result is from an earlier run.
-        """
-        self._count_waiting(restored=restored)
+    def course(self) -> Course:
+        """Return the course so far, which does not change any more."""
+        self._count_waiting()
         points = self._points.copy()
         if points[-1].results < self._results:
-            points.append(self._point(restored=restored))
-        return Course(points=points, recent=min(self._recent, self._results // 2))
+            points.append(self._point())
+        return Course(points)
 
-    def _count_waiting(self, *, restored: bool) -> None:
+    def _count_waiting(self) -> None:
         """Count the results that wait, and add the points that they complete."""
         waiting = self._waiting
         self._waiting = []
@@ -235,15 +205,10 @@ class CourseRecorder:
             del waiting[: len(batch)]
             self._count(batch)
             if self._results % self._step == 0:
-                self._points.append(self._point(restored=restored))
+                self._points.append(self._point())
                 if len(self._points) > self._max_points:
                     self._step *= 2
                     del self._points[1::2]
-
-        self._batch_size = EVERY
-        if self._is_overall:
-            # Points have times, so each is made as soon as its last result comes.
-            self._batch_size = min(EVERY, self._results_to_next_point())
 
     def _results_to_next_point(self) -> int:
         """Return the number of results that the next point still needs."""
@@ -255,22 +220,10 @@ class CourseRecorder:
         for score, values in _values_by_score(batch).items():
             count, total = self._sums.get(score, NO_VALUES)
             self._sums[score] = (count + len(values), total + sum(values))
-        if self._is_overall:
-            for result in batch:
-                if result.is_first_sample:
-                    self._first_samples.add(result)
 
-    def _point(self, *, restored: bool) -> Point:
+    def _point(self) -> Point:
         """Return a point after all results that are counted."""
-        has_time = self._is_overall and not restored
-        return Point(
-            results=self._results,
-            sums=self._sums.copy(),
-            time=time() if has_time else None,
-            weights={
-                score: values.weights for score, values in self._first_samples.values().items()
-            },
-        )
+        return Point(results=self._results, sums=self._sums.copy())
 
 
 def _values_by_score(results: Sequence[ScoredResult]) -> dict[str, list[float]]:
@@ -433,30 +386,20 @@ def _scores_of(metrics: tuple[str, ...]) -> tuple[tuple[int, str], ...]:
 class History:
     """Records how the scores of all results, and of each template, move."""
 
-    def __init__(self, window: Last | Seconds) -> None:
-        """Start without results.
-
-        Args:
-            window: the results that count as recent.
-        """
-        recent = window.count if isinstance(window, Last) else RECENT_RESULTS
-        self._overall = CourseRecorder(MAX_POINTS, recent=recent, is_overall=True)
+    def __init__(self) -> None:
+        self._overall = CourseRecorder(MAX_POINTS)
         self._templates: dict[str, CourseRecorder] = {}
         self._checkpoints = CheckpointRecorder()
-        # Whether the latest result is from an earlier run.
-        self._is_restored = False
 
     def add(self, evaluation: Evaluation, *, restored: bool = False) -> None:
         """Add a result; `restored` says that it is from an earlier run."""
-        self._is_restored = restored
         result = ScoredResult(
             scores=_scores_of(evaluation.metrics),
             numbers=evaluation.numbers,
             failed=float(evaluation.failed),
-            is_first_sample=evaluation.sample in FIRST_SAMPLE_NUMBERS,
         )
         template = evaluation.template_id
-        self._overall.add(result, restored=restored)
+        self._overall.add(result)
         self._checkpoints.add(template, result, restored=restored)
         recorder = self._templates.get(template)
         if recorder is None:
@@ -464,16 +407,12 @@ class History:
                 return
             recorder = CourseRecorder(MAX_TEMPLATE_POINTS)
             self._templates[template] = recorder
-        recorder.add(result, restored=restored)
+        recorder.add(result)
 
     def courses(self) -> Courses:
         """Return the courses so far, which do not change any more."""
-        restored = self._is_restored
         return Courses(
-            overall=self._overall.course(restored=restored),
-            templates={
-                name: recorder.course(restored=restored)
-                for name, recorder in self._templates.items()
-            },
+            overall=self._overall.course(),
+            templates={name: recorder.course() for name, recorder in self._templates.items()},
             checkpoints=self._checkpoints.checkpoints(),
         )

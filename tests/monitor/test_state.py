@@ -257,26 +257,31 @@ def same(one: float | None, other: float | None) -> bool:
 SCORES = st.lists(st.none() | st.sampled_from([0.0, 0.25, 1.0]), min_size=1, max_size=700)
 
 
+def test_a_sparkline_breaks_where_no_value_is_known() -> None:
+    assert sparkline([0.0, None, 1.0]) == "M0 19h0M96 1h0"
+
+
 @given(SCORES, st.integers(1, 300), st.integers(1, 99))
-def test_a_course_has_the_means_by_each_of_its_points(
-    scores: list[float | None], window: int, look: int
+def test_a_course_has_the_recent_means_at_each_of_its_points(
+    scores: list[float | None], recent: int, look: int
 ) -> None:
     """Looks between change nothing."""
-    history = History(Last(window))
+    history = History()
     for number, score in enumerate(scores):
         history.add(seen(None if score is None else {SCORE: score, "total_tokens": 5}))
         if not number % look:
             history.courses()
-    assert sparkline([0.0, None, 1.0]) == "M0 19h0M96 1h0"
     course, templates, _ = history.courses()
     assert course.results == templates["t"].results == len(scores)
     assert len(course.points) <= MAX_POINTS + 2
-    known = [
-        [score for score in scores[: point.results] if score is not None] for point in course.points
-    ]
-    assert all(map(same, course.means(SCORE), map(mean, known[1:])))
-    assert course.means("total_tokens") == [None] * (len(course.points) - 1)
-    assert course.recent == min(window, len(scores) // 2)
+    places = [point.results for point in course.points]
+    expected = []
+    for end in places[1:]:
+        # The latest point that has so many results after it, or the first one.
+        start = max([place for place in places if place <= end - recent], default=0)
+        expected.append(mean([each for each in scores[start:end] if each is not None]))
+    assert all(map(same, course.recents(SCORE, recent), expected))
+    assert course.recents("total_tokens", recent) == [None] * (len(course.points) - 1)
 
 
 @pytest.mark.parametrize("window", [Last(4), Seconds(3600)])

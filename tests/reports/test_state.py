@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from graphrag_eval_async.aggregates import Last
 from graphrag_eval_async.reports import history as history_module
 from graphrag_eval_async.reports.history import EVERY, MAX_CHECKED_TEMPLATES, History
 from graphrag_eval_async.reports.progress import Phase, RunProgress
@@ -36,7 +35,7 @@ def history_of(
     results: Iterable[tuple[str, float | None]], *, score: str = SCORE, restored: bool = False
 ) -> History:
     """The history of results: each a template and a score, None for an error."""
-    history = History(Last(200))
+    history = History()
     for template, value in results:
         values = None if value is None else {score: value}
         history.add(seen(values, template), restored=restored)
@@ -47,7 +46,7 @@ def first_change(
     draw: Callable[[int], tuple[str, float]], results: int, *, level: float = LEVEL
 ) -> tuple[int, RunState] | None:
     """After how many results a change is told first, if somebody looks all the time."""
-    history = History(Last(200))
+    history = History()
     for number in range(1, results + 1):
         template, mean = draw(number)
         history.add(seen({SCORE: mean}, template))
@@ -151,7 +150,7 @@ def test_a_real_fall_is_found_and_dated(fallen: dict[str, float], most_results: 
 def test_a_fall_within_a_shift_of_the_mix_is_found() -> None:
     """The mean of all results stays about the same, since more of them are easy."""
     random = Random(3)
-    history = History(Last(200))
+    history = History()
     for number in range(1, 3001):
         share, mean = (0.6, 0.7) if number <= 1500 else (0.25, 0.3)
         if random.random() < share:
@@ -263,7 +262,7 @@ def test_a_fall_after_a_break_began_with_the_first_result_after_it(
 ) -> None:
     now = NOON
     monkeypatch.setattr(history_module, "time", lambda: now)
-    history = History(Last(200))
+    history = History()
     for _ in range(400):
         history.add(seen({SCORE: 1.0}))
     now += 12 * 3600
@@ -283,7 +282,7 @@ def test_means_over_results_are_said_to_be_so_where_questions_repeat() -> None:
 
 
 def test_several_scores_are_named() -> None:
-    history = History(Last(200))
+    history = History()
     for number in range(800):
         values = {SCORE: 1.0 if number < 400 else 0.5, "answer_f1": 0.5 + number % 2 / 4}
         history.add(seen(values, f"t{number % 2}"))
@@ -293,7 +292,7 @@ def test_several_scores_are_named() -> None:
 
 
 def test_many_templates_take_no_more_memory_than_some() -> None:
-    history = History(Last(200))
+    history = History()
     for number in range(3000):
         history.add(seen({SCORE: 1.0}, f"t{number}"))
     courses = history.courses()

@@ -148,15 +148,15 @@ def course(group: Mapping[str, Any], points: int) -> Course:
     step = max(1, group["samples"]["total"] // points)
     scores = {"error_rate": group["error_rate"], **group["metrics"]}
     sums = dict.fromkeys(scores, 0.0)
-    recorded = [Point(0, {}, None, {})]
+    recorded = [Point(0, {})]
     for place in range(1, points + 1):
         for name, statistics in scores.items():
             recent = statistics["window"]
             has_fallen = place > points / 2 and recent is not None
             sums[name] += step * (recent if has_fallen else 1.0)
         count = place * step
-        recorded.append(Point(count, {name: (count, sums[name]) for name in sums}, None, {}))
-    return Course(points=recorded, recent=0)
+        recorded.append(Point(count, {name: (count, sums[name]) for name in sums}))
+    return Course(points=recorded)
 
 
 def facts(

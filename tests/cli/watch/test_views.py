@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.text import Text
 
-from graphrag_eval_async.aggregates import Last
 from graphrag_eval_async.cli.commands.watch.views import Screen, Terminal
 from graphrag_eval_async.monitor.facts import COURSES
 from graphrag_eval_async.reports.history import History
@@ -97,7 +96,7 @@ class Shown:
         pass
 
     def collect(self, _detailed: float) -> dict[str, Any]:
-        return facts() | {COURSES: History(Last(200)).courses()}
+        return facts() | {COURSES: History().courses()}
 
 
 async def test_foreign_output_appears_above_the_view() -> None:
