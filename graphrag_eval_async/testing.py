@@ -18,10 +18,10 @@ from graphrag_eval_async.catalogue.outcomes import (
     REASON,
 )
 from graphrag_eval_async.errors import UsageError
+from graphrag_eval_async.helpers.text import did_you_mean, escape, one_line, plural
 from graphrag_eval_async.reports.evidence import Step, pairs_of
 from graphrag_eval_async.reports.wording import reason_in_words
 from graphrag_eval_async.steps.failure import NO_FAILURE
-from graphrag_eval_async.text import did_you_mean, escape, one_line, plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

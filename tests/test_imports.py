@@ -33,7 +33,7 @@ LEVELS = [
     {"traces"},
     {"records"},
     {"catalogue"},
-    {"patterns", "posix", "removed", "text", "threads"},
+    {"helpers", "removed"},
     {"errors"},
     {"unicode", "version"},
 ]

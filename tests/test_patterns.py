@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import pytest
 
 import graphrag_eval_async
-from graphrag_eval_async.patterns import LazyPattern
+from graphrag_eval_async.helpers.patterns import LazyPattern
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -18,7 +18,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     code.
     """
     if [*(sys.argv[1:] if arguments is None else arguments)] == ["--version"]:
-        from graphrag_eval_async.text import tell
+        from graphrag_eval_async.helpers.text import tell
         from graphrag_eval_async.version import version
 
         tell(sys.stdout, f"graphrag-eval-async {version()}")

@@ -26,9 +26,9 @@ from graphrag_eval_async.errors import (
     ReferenceDataError,
     UsageError,
 )
-from graphrag_eval_async.posix import require_posix
+from graphrag_eval_async.helpers.posix import require_posix
+from graphrag_eval_async.helpers.text import describe, one_line, tell
 from graphrag_eval_async.removed import explain_removed
-from graphrag_eval_async.text import describe, one_line, tell
 from graphrag_eval_async.version import version
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
+from graphrag_eval_async.helpers.text import dollars
 from graphrag_eval_async.records.snapshots import mean_of_questions
 from graphrag_eval_async.reports.kept import SCORES
-from graphrag_eval_async.text import dollars
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

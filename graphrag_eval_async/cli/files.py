@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 from graphrag_eval_async.errors import AggregationError, SourceError, UsageError
+from graphrag_eval_async.helpers.text import escape_json, tell
 from graphrag_eval_async.inference.running import RunningAggregates
 from graphrag_eval_async.removed import explain_removed_address
 from graphrag_eval_async.sinks import LineFile, write_report
@@ -25,7 +26,6 @@ from graphrag_eval_async.sinks.tables import is_table
 from graphrag_eval_async.sources.paths import as_paths
 from graphrag_eval_async.sources.reading import expand
 from graphrag_eval_async.sources.remote import is_address
-from graphrag_eval_async.text import escape_json, tell
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

@@ -16,9 +16,9 @@ from graphrag_eval_async.catalogue.metrics import (
 from graphrag_eval_async.catalogue.tags import ALL_TAGS, LIMIT_IN_WORDS, counted_tags, tag_name
 from graphrag_eval_async.config.metric_keys import code_metrics
 from graphrag_eval_async.errors import UsageError
+from graphrag_eval_async.helpers.text import did_you_mean
 from graphrag_eval_async.monitor.alerts import NO_LINES, check_known
 from graphrag_eval_async.records.snapshots import counts_of, mean_of_questions, means_of
-from graphrag_eval_async.text import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence

@@ -13,8 +13,8 @@ from graphrag_eval_async.config import LimitsConfig
 from graphrag_eval_async.config.load import check_config, parse_model, read_config
 from graphrag_eval_async.config.model import judge_of
 from graphrag_eval_async.errors import GraphragEvalError, JudgeUnavailable, UsageError
+from graphrag_eval_async.helpers.text import counts, dollars, one_line, plural
 from graphrag_eval_async.records.snapshots import counts_of
-from graphrag_eval_async.text import counts, dollars, one_line, plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator

@@ -95,17 +95,17 @@ Input
     [default: Error: and fixed sentences of LangGraph, MCP and OpenAI Agents]
   --step-name TOOL=STEP... : cli.parsing:parse_step_name
     With --format: step name to use for a tool, such as run_sparql=sparql_query. Repeatable.
-  --grace SECONDS = 10 : reports.windows:parse_duration
+  --grace SECONDS = 10 : helpers.durations:parse_duration
     With otlp, except in files: how long to wait for late spans after the root span of a trace.
   --otlp-listen HOST:PORT : cli.parsing:parse_address
     Receive OpenTelemetry spans over HTTP instead of following logs, such as 127.0.0.1:4318.
   --start <beginning|end> = beginning
     Where to begin in files that already exist.
-  --until-idle TIME : reports.windows:parse_duration
+  --until-idle TIME : helpers.durations:parse_duration
     Stop when nothing was written for this long, such as 30s; exit code 4 if no log ever existed.
   --exclude GLOB...
     Skip logs with this name, or this path if GLOB has a slash: '*.debug.jsonl'. Repeatable.
-  --ignore-older TIME : reports.windows:parse_duration
+  --ignore-older TIME : helpers.durations:parse_duration
     Skip existing lines of logs not written for this long, such as 24h.
   --shuffle SEED : cli.parsing:parse_natural
     Read lines in random order, reproducible with SEED.  [default: 0 with --until]
@@ -158,7 +158,7 @@ Agent
     Steps' JSON path; '' if none.
   --max-concurrency N = 8 : cli.parsing:parse_count
     Maximum number of questions in progress.
-  --timeout TIME = 60s : reports.windows:parse_duration
+  --timeout TIME = 60s : helpers.durations:parse_duration
     How long to wait for a reply.
   --repeats N = 1 : cli.parsing:parse_count
     How often to ask each question.
@@ -219,7 +219,7 @@ Output
     What counts as recent: a number of results, or a time such as 5m.
   --show <last|worst> = last
     Which results to list: the last, or the worst (errors, then the lowest metrics).
-  --every TIME = 10s : reports.windows:parse_duration
+  --every TIME = 10s : helpers.durations:parse_duration
     Without a terminal: how often to print JSON.
   --metrics [HOST:]PORT : cli.parsing:parse_address
     Serve metrics for Prometheus, such as at :9464; without HOST, only to this machine.

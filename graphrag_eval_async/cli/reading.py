@@ -15,10 +15,10 @@ from graphrag_eval_async.cli.exits import Ending, run_to_end
 from graphrag_eval_async.cli.files import STATE, open_lines
 from graphrag_eval_async.config.load import load_part
 from graphrag_eval_async.errors import UsageError
+from graphrag_eval_async.helpers.text import one_line, tell
 from graphrag_eval_async.records import Rejects
 from graphrag_eval_async.sinks import RejectWriter
 from graphrag_eval_async.sources.reading import read_result_files, response_files
-from graphrag_eval_async.text import one_line, tell
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence

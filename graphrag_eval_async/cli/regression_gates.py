@@ -13,10 +13,10 @@ from graphrag_eval_async.catalogue.conditions import (
 )
 from graphrag_eval_async.catalogue.metrics import ERROR_RATE, range_of
 from graphrag_eval_async.errors import UsageError
+from graphrag_eval_async.helpers.text import number, percent, plural
 from graphrag_eval_async.inference.verdicts import NON_INFERIOR
 from graphrag_eval_async.monitor.alerts import check_known
 from graphrag_eval_async.reports.comparison_words import change_of, ends, missing, regressions
-from graphrag_eval_async.text import number, percent, plural
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from graphrag_eval_async.catalogue.metrics import is_score
+from graphrag_eval_async.helpers.text import name_cell, plural
 from graphrag_eval_async.records.results import observe
-from graphrag_eval_async.text import name_cell, plural
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

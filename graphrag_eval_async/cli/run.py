@@ -23,12 +23,12 @@ from graphrag_eval_async.cli.judges import (
 from graphrag_eval_async.cli.run_summary import end, report
 from graphrag_eval_async.config.model import judge_of
 from graphrag_eval_async.errors import UsageError
+from graphrag_eval_async.helpers.text import one_line, percent, plural
 from graphrag_eval_async.inference.running import RunningAggregates
 from graphrag_eval_async.reference import NoReference, Reference, load_reference
 from graphrag_eval_async.sinks import RejectWriter
 from graphrag_eval_async.sinks.journal import Journal
 from graphrag_eval_async.stream import EvaluationStream, evaluate_stream
-from graphrag_eval_async.text import one_line, percent, plural
 from graphrag_eval_async.traces.format import OTLP, TraceFormat
 from graphrag_eval_async.traces.trace import FAILURES
 

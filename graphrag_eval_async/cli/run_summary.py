@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, Protocol, TextIO
 from graphrag_eval_async.cli.files import STATE, write_aggregates, write_state
 from graphrag_eval_async.cli.gates import check_each, failed_and_held
 from graphrag_eval_async.errors import SourceError
+from graphrag_eval_async.helpers.text import counts, describe, one_line, tell
 from graphrag_eval_async.records.snapshots import counts_of
 from graphrag_eval_async.reference import NoReference, Reference
 from graphrag_eval_async.reports.run_tables import run_tables
 from graphrag_eval_async.reports.tables import fold, render_terminal
 from graphrag_eval_async.reports.wording import unscored
 from graphrag_eval_async.reports.worst import worst_questions
-from graphrag_eval_async.text import counts, describe, one_line, tell
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

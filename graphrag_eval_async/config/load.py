@@ -41,7 +41,7 @@ from graphrag_eval_async.config.model import (
 )
 from graphrag_eval_async.config.reading import Reader, Report, join_key
 from graphrag_eval_async.errors import ConfigError, warn_caller
-from graphrag_eval_async.text import did_you_mean
+from graphrag_eval_async.helpers.text import did_you_mean
 
 if TYPE_CHECKING:
     from graphrag_eval_async.config.in_code import CodeMetric

@@ -16,8 +16,8 @@ from msgspec.structs import fields
 from graphrag_eval_async.config.llm import ModelConfig
 from graphrag_eval_async.config.secrecy import VARIABLE, FromEnvironment, expand
 from graphrag_eval_async.errors import describe
+from graphrag_eval_async.helpers.text import did_you_mean
 from graphrag_eval_async.removed import explain_removed
-from graphrag_eval_async.text import did_you_mean
 
 MAX_QUOTED = 20
 """Length of strings that errors quote. Longer ones may be secrets in the wrong place."""

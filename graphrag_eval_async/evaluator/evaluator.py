@@ -16,6 +16,7 @@ from graphrag_eval_async.errors import (
 from graphrag_eval_async.evaluator.fast_path import FastPath
 from graphrag_eval_async.evaluator.scoring import Rules, Scoring, StepsGroups
 from graphrag_eval_async.evaluator.setup import check_arguments, configure
+from graphrag_eval_async.helpers.threads import run_in_thread
 from graphrag_eval_async.records import Line, LongLine, Reject, read_record, write_line
 from graphrag_eval_async.records.aliases import names_by_alias, rename_steps, step_names
 from graphrag_eval_async.records.line import LARGE_BYTES
@@ -31,7 +32,6 @@ from graphrag_eval_async.reference import (
     load_reference,
 )
 from graphrag_eval_async.steps import failure_of
-from graphrag_eval_async.threads import run_in_thread
 
 if TYPE_CHECKING:
     import os

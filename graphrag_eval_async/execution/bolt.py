@@ -25,8 +25,8 @@ from graphrag_eval_async.execution.attempts import (
 )
 from graphrag_eval_async.execution.cypher_values import CypherResultWriter, typed_by_driver
 from graphrag_eval_async.execution.outcomes import Answer, Query, QueryFailed, now
+from graphrag_eval_async.helpers.threads import SLICE_SECONDS
 from graphrag_eval_async.judge.scrubber import Scrubber
-from graphrag_eval_async.threads import SLICE_SECONDS
 from graphrag_eval_async.version import version
 
 if TYPE_CHECKING:

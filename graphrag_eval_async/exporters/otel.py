@@ -9,8 +9,8 @@ from warnings import warn
 
 from graphrag_eval_async.errors import GraphragEvalWarning, UsageError, check_extra
 from graphrag_eval_async.exporters.otel_records import captures_content, records_of, span_of
+from graphrag_eval_async.helpers.threads import run_abandonable
 from graphrag_eval_async.removed import without_removed
-from graphrag_eval_async.threads import run_abandonable
 from graphrag_eval_async.unicode import in_utf8
 from graphrag_eval_async.version import version
 

@@ -22,10 +22,10 @@ from graphrag_eval_async.exporters.prometheus_metrics import (
     samples_of,
     single,
 )
+from graphrag_eval_async.helpers.threads import work_in_slices
 from graphrag_eval_async.monitor.hosts import REFUSAL, HostCheck
 from graphrag_eval_async.records.snapshots import counts_of
 from graphrag_eval_async.removed import without_removed
-from graphrag_eval_async.threads import work_in_slices
 from graphrag_eval_async.version import version
 
 if TYPE_CHECKING:

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, get_args
 
 from graphrag_eval_async.catalogue.metrics import ERROR_RATE, is_score
 from graphrag_eval_async.errors import FAILURES
+from graphrag_eval_async.helpers.text import escape
 from graphrag_eval_async.records.line import Reason
 from graphrag_eval_async.records.snapshots import mean_of_questions, means_of
 from graphrag_eval_async.steps.failure import CLASSES, NO_FAILURE, failure_counts
-from graphrag_eval_async.text import escape
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphrag_eval_async.aggregates.agreement import Agreement
 from graphrag_eval_async.errors import UsageError, check_boolean
+from graphrag_eval_async.helpers.text import did_you_mean
 from graphrag_eval_async.inference.confidence import check_level
 from graphrag_eval_async.inference.labels import (
     ALIASES,
@@ -21,7 +22,6 @@ from graphrag_eval_async.inference.labels import (
     score_of,
 )
 from graphrag_eval_async.inference.one_look import probability_below_upper_end, student_quantile
-from graphrag_eval_async.text import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

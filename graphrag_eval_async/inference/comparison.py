@@ -19,6 +19,7 @@ from graphrag_eval_async.catalogue.metrics import (
 from graphrag_eval_async.catalogue.outcomes import OUTPUTS, REASON, RESPONSE_ERROR
 from graphrag_eval_async.catalogue.tags import ALL_TAGS, tag_position
 from graphrag_eval_async.errors import AggregationError, UsageError, describe
+from graphrag_eval_async.helpers.text import did_you_mean, plural
 from graphrag_eval_async.inference.confidence import check_level
 from graphrag_eval_async.inference.pairs import (
     SIDES,
@@ -43,7 +44,6 @@ from graphrag_eval_async.inference.verdicts import (
     position,
 )
 from graphrag_eval_async.records.results import observe, outputs_where_lower_is_better
-from graphrag_eval_async.text import did_you_mean, plural
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping

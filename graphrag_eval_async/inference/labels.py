@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from graphrag_eval_async.catalogue.judged import JUDGED
 from graphrag_eval_async.catalogue.metrics import is_score
 from graphrag_eval_async.errors import AggregationError, UsageError, check_integer, describe
+from graphrag_eval_async.helpers.text import did_you_mean
 from graphrag_eval_async.records.line import write_line
 from graphrag_eval_async.records.results import observe
-from graphrag_eval_async.text import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.catalogue.outcomes import CAUSED_BY_AGENT
+from graphrag_eval_async.helpers.text import counts, interval_cell, number, percent
 from graphrag_eval_async.records.snapshots import (
     ALL_RESULTS,
     INTERVAL_KINDS,
@@ -15,7 +16,6 @@ from graphrag_eval_async.records.snapshots import (
 )
 from graphrag_eval_async.records.tabular import html_list, html_table
 from graphrag_eval_async.steps.failure import failure_counts
-from graphrag_eval_async.text import counts, interval_cell, number, percent
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

@@ -13,11 +13,11 @@ from graphrag_eval_async.aggregates.questions import ValueSum
 from graphrag_eval_async.aggregates.repeats import variances
 from graphrag_eval_async.catalogue.metrics import BOUNDED_METRICS, ERROR_RATE, is_metric, is_primary
 from graphrag_eval_async.errors import UsageError, describe
+from graphrag_eval_async.helpers.text import did_you_mean
 from graphrag_eval_async.inference.confidence import check_level
 from graphrag_eval_async.inference.power import POWER, questions_needed
 from graphrag_eval_async.inference.verdicts import check_known, position
 from graphrag_eval_async.records.results import observe
-from graphrag_eval_async.text import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence

@@ -16,9 +16,9 @@ from graphrag_eval_async.catalogue.metrics import (
 )
 from graphrag_eval_async.catalogue.outcomes import CUSTOM_METRICS
 from graphrag_eval_async.errors import UsageError
+from graphrag_eval_async.helpers.text import did_you_mean
 from graphrag_eval_async.inference.confidence import Bet, check_level, confidence_sequence
 from graphrag_eval_async.records.results import observe
-from graphrag_eval_async.text import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

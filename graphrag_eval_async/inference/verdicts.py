@@ -21,11 +21,11 @@ from graphrag_eval_async.catalogue.metrics import (
     range_of,
 )
 from graphrag_eval_async.errors import UsageError, describe
+from graphrag_eval_async.helpers.text import did_you_mean
 from graphrag_eval_async.inference.one_look import change_interval
 from graphrag_eval_async.inference.pairs import PairSums
 from graphrag_eval_async.inference.power import detectable_change
 from graphrag_eval_async.inference.sign_flips import least_p, sign_flip_test
-from graphrag_eval_async.text import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphrag_eval_async.config.model import RagasMetricConfig
 from graphrag_eval_async.errors import ConfigError, describe_exception
+from graphrag_eval_async.helpers.text import did_you_mean
 from graphrag_eval_async.metrics.ragas_arguments import (
     check_constructor_arguments,
     check_inputs,
@@ -27,7 +28,6 @@ from graphrag_eval_async.metrics.ragas_arguments import (
 from graphrag_eval_async.metrics.ragas_bridge import load_ragas
 from graphrag_eval_async.metrics.ragas_inputs import INPUTS
 from graphrag_eval_async.metrics.ragas_metric import RagasMetric, takes_conversation
-from graphrag_eval_async.text import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

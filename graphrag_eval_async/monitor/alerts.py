@@ -16,9 +16,10 @@ from graphrag_eval_async.catalogue.metrics import (
     metric_position,
 )
 from graphrag_eval_async.errors import UsageError
-from graphrag_eval_async.reports.windows import parse_duration, parse_window, window_facts
+from graphrag_eval_async.helpers.durations import parse_duration
+from graphrag_eval_async.helpers.text import did_you_mean
+from graphrag_eval_async.reports.windows import parse_window, window_facts
 from graphrag_eval_async.reports.wording import value_of
-from graphrag_eval_async.text import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlencode
 
 from graphrag_eval_async.errors import UsageError, check_extra
+from graphrag_eval_async.helpers.threads import outlast
 from graphrag_eval_async.monitor.board import RESULT_METRICS, list_of, result_at, results_of
 from graphrag_eval_async.monitor.hosts import REFUSAL, HostCheck
 from graphrag_eval_async.reports.evidence import outcome_of, result_names
@@ -21,7 +22,6 @@ from graphrag_eval_async.reports.kept import KEPT, KEPT_OF_REASON
 from graphrag_eval_async.reports.overview import result_metrics
 from graphrag_eval_async.reports.rendering import STATIC, render, static
 from graphrag_eval_async.sources.receiving import listen, make_server
-from graphrag_eval_async.threads import outlast
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence

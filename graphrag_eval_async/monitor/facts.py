@@ -8,6 +8,7 @@ from math import inf
 from time import monotonic, time
 from typing import TYPE_CHECKING, Any
 
+from graphrag_eval_async.helpers.threads import work_in_slices
 from graphrag_eval_async.inference.confidence import show_confidence
 from graphrag_eval_async.records.snapshots import (
     cut_note,
@@ -21,7 +22,6 @@ from graphrag_eval_async.reports.state import run_state
 from graphrag_eval_async.reports.windows import window_facts
 from graphrag_eval_async.sources import JsonlFiles
 from graphrag_eval_async.sources.receiving import OtlpReceiver
-from graphrag_eval_async.threads import work_in_slices
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

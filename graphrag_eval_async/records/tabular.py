@@ -9,8 +9,8 @@ import orjson
 
 from graphrag_eval_async.catalogue.metrics import ERROR_RATE
 from graphrag_eval_async.catalogue.result_columns import RESULT_COLUMNS
+from graphrag_eval_async.helpers.text import escape
 from graphrag_eval_async.records.snapshots import tags_of
-from graphrag_eval_async.text import escape
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

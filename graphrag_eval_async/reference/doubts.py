@@ -6,10 +6,10 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphrag_eval_async.catalogue.media_types import CSV, GRAPHS, MEDIA_TYPES, plain_type
+from graphrag_eval_async.helpers.text import did_you_mean
 from graphrag_eval_async.reference.kinds import MAX_NAME_CHARACTERS
 from graphrag_eval_async.steps import compares_by_name
 from graphrag_eval_async.steps.formats.delimited import has_cells_like_terms
-from graphrag_eval_async.text import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -8,12 +8,12 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphrag_eval_async.errors import ReferenceDataError
+from graphrag_eval_async.helpers.text import did_you_mean
 from graphrag_eval_async.records.document import Document
 from graphrag_eval_async.records.question import AnyQuestion
 from graphrag_eval_async.reference.contents import Contents, names_in_last_group
 from graphrag_eval_async.reference.reading import read_templates
 from graphrag_eval_async.steps import PreparedStep, accepted_names, prepare_step
-from graphrag_eval_async.text import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

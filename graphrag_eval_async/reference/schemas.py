@@ -18,9 +18,9 @@ from graphrag_eval_async.catalogue.metrics import (
 )
 from graphrag_eval_async.config import Config
 from graphrag_eval_async.errors import UsageError
+from graphrag_eval_async.helpers.text import did_you_mean
 from graphrag_eval_async.reference.shapes import ReferenceShape, key, list_of, shape
 from graphrag_eval_async.steps.failure import CLASSES
-from graphrag_eval_async.text import did_you_mean
 
 Status = Literal["success", "error"]
 Number = Annotated[float, Meta(description="a finite number of at most 64 bits")]

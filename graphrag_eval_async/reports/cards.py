@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.catalogue.metrics import ERROR_RATE, is_score
 from graphrag_eval_async.catalogue.outcomes import RESPONSE_ERROR
+from graphrag_eval_async.helpers.text import counted, counts, one_line, percent
 from graphrag_eval_async.records.snapshots import interval_of_mean, mean_of_questions
 from graphrag_eval_async.reports.charts import ChangeMark, time_chart
 from graphrag_eval_async.reports.counts import counts_from_facts
@@ -20,7 +21,6 @@ from graphrag_eval_async.reports.page_words import (
     window_in_words,
 )
 from graphrag_eval_async.reports.progress import Phase
-from graphrag_eval_async.text import counted, counts, one_line, percent
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -7,8 +7,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 from xml.etree import ElementTree as ET
 
+from graphrag_eval_async.helpers.text import counts, one_line
 from graphrag_eval_async.reports.comparison_words import missing, regressions
-from graphrag_eval_async.text import counts, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

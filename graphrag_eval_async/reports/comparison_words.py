@@ -6,10 +6,10 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.catalogue.metrics import ERROR_RATE, is_score
+from graphrag_eval_async.helpers.text import name_cell, number, percent, plural
 from graphrag_eval_async.inference.pairs import SIDES
 from graphrag_eval_async.inference.power import POWER
 from graphrag_eval_async.inference.verdicts import BETTER, WORSE, is_decided
-from graphrag_eval_async.text import name_cell, number, percent, plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.catalogue.metrics import ERROR_RATE
 from graphrag_eval_async.catalogue.outcomes import NO_STEPS, NOT_RUN, NOT_SCORED, RESPONSE_ERROR
+from graphrag_eval_async.helpers.text import counted
 from graphrag_eval_async.records.snapshots import counts_of
-from graphrag_eval_async.text import counted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

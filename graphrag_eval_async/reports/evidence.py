@@ -12,6 +12,7 @@ from graphrag_eval_async.catalogue.metrics import (
 from graphrag_eval_async.catalogue.outcomes import AGENT_ERROR, EXECUTION_ERROR, REASON
 from graphrag_eval_async.catalogue.reference_steps import REFERENCE_QUERY
 from graphrag_eval_async.errors import ComparatorError, ComparisonBudgetExceeded, MalformedStep
+from graphrag_eval_async.helpers.text import plural
 from graphrag_eval_async.reports.cells import MISSING, UNEXPECTED, Grid, Marks, mark_differences
 from graphrag_eval_async.reports.values import Value, cut, value_text, values_of
 from graphrag_eval_async.reports.wording import reason_in_words
@@ -21,7 +22,6 @@ from graphrag_eval_async.steps.arguments import args_differences, in_words
 from graphrag_eval_async.steps.differences import MAX_DIFFERENCES, Agreement
 from graphrag_eval_async.steps.failure import NO_FAILURE
 from graphrag_eval_async.steps.retrieval import read_documents
-from graphrag_eval_async.text import plural
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence

@@ -8,6 +8,7 @@ from math import fsum
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.catalogue.metrics import ERROR_RATE, is_score
+from graphrag_eval_async.helpers.text import percent
 from graphrag_eval_async.records.snapshots import interval_of_mean, mean_of_questions
 from graphrag_eval_async.reports.charts import sparkline
 from graphrag_eval_async.reports.kept import SCORES
@@ -21,7 +22,6 @@ from graphrag_eval_async.reports.page_words import (
     window_in_words,
 )
 from graphrag_eval_async.reports.wording import RESOURCE_HEADINGS
-from graphrag_eval_async.text import percent
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

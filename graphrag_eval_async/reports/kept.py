@@ -12,9 +12,9 @@ import msgspec
 
 from graphrag_eval_async.catalogue.metrics import COST, RANKING, is_counted_cost
 from graphrag_eval_async.catalogue.outcomes import AGENT_ERROR, EXECUTION_ERROR, REASON
+from graphrag_eval_async.helpers.text import one_line
 from graphrag_eval_async.reports.failures import REASON_CHARACTERS, Failures, failure_of
 from graphrag_eval_async.steps.failure import NO_FAILURE
-from graphrag_eval_async.text import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from graphrag_eval_async.text import name_cell, one_line
+from graphrag_eval_async.helpers.text import name_cell, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -6,13 +6,13 @@ from bisect import bisect_right
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from graphrag_eval_async.helpers.text import counts, number, one_line
 from graphrag_eval_async.reports.comparison_words import change_of, greatest_losses, one_sided
 from graphrag_eval_async.reports.markdown_text import code_span, sentence
 from graphrag_eval_async.reports.movement import changed_questions, moved_tags, moved_templates
 from graphrag_eval_async.reports.run_tables import failures_table, run_tables
 from graphrag_eval_async.reports.tables import Table, render_markdown_table
 from graphrag_eval_async.reports.verdict import verdict_on, warnings_of
-from graphrag_eval_async.text import counts, number, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from graphrag_eval_async.text import NAME_CHARACTERS, SHOWN_CHARACTERS, one_line
+from graphrag_eval_async.helpers.text import NAME_CHARACTERS, SHOWN_CHARACTERS, one_line
 
 PLAIN_WORD = re.compile(
     r"""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphrag_eval_async.catalogue.metrics import ERROR_RATE
+from graphrag_eval_async.helpers.text import number
 from graphrag_eval_async.inference.verdicts import is_decided
 from graphrag_eval_async.records.snapshots import tags_of
 from graphrag_eval_async.reports.comparison_words import ends, short_p, signed, validity
 from graphrag_eval_async.reports.tables import Table
-from graphrag_eval_async.text import number
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -13,6 +13,7 @@ from graphrag_eval_async.catalogue.metrics import (
     metric_position,
 )
 from graphrag_eval_async.config.model import judge_of
+from graphrag_eval_async.helpers.text import counted, counts, dollars, percent
 from graphrag_eval_async.records.snapshots import mean_of_questions
 from graphrag_eval_async.reports.cards import Card, metric_cards, missing_values_of
 from graphrag_eval_async.reports.failures import explain
@@ -36,7 +37,6 @@ from graphrag_eval_async.reports.wording import (
     variances,
 )
 from graphrag_eval_async.steps.failure import failure_counts
-from graphrag_eval_async.text import counted, counts, dollars, percent
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

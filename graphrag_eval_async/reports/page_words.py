@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.catalogue.metrics import is_score, metric_position
+from graphrag_eval_async.helpers.text import counted, number
 from graphrag_eval_async.reports.progress import duration_in_words
-from graphrag_eval_async.text import counted, number
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

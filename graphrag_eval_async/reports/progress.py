@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from graphrag_eval_async.text import counted
+from graphrag_eval_async.helpers.text import counted
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -16,8 +16,8 @@ from graphrag_eval_async.catalogue.conditions import (
 )
 from graphrag_eval_async.catalogue.metrics import ANSWER_MATCH
 from graphrag_eval_async.catalogue.outcomes import AGENT_ERROR, CAUSED_BY_AGENT, REASON
+from graphrag_eval_async.helpers.text import one_line
 from graphrag_eval_async.steps.failure import NO_FAILURE
-from graphrag_eval_async.text import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -11,9 +11,16 @@ from math import floor, log10
 from typing import Any
 from urllib.parse import quote
 
+from graphrag_eval_async.helpers.text import (
+    counted,
+    dollars,
+    escape,
+    interval_cell,
+    percent,
+    plural,
+)
 from graphrag_eval_async.reports.comparison_words import signed
 from graphrag_eval_async.reports.wording import value_of
-from graphrag_eval_async.text import counted, dollars, escape, interval_cell, percent, plural
 
 STATIC = {"style.css": "text/css", "live.js": "text/javascript", "icon.svg": "image/svg+xml"}
 """The files that pages load, with their media types."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from graphrag_eval_async.catalogue.conditions import RIGHT_CONDITIONS
 from graphrag_eval_async.catalogue.metrics import COST, is_score
 from graphrag_eval_async.catalogue.outcomes import CAUSED_BY_AGENT, NOT_RUN
+from graphrag_eval_async.helpers.text import counts, interval_cell, number, percent
 from graphrag_eval_async.records.snapshots import (
     counts_of,
     cut_note,
@@ -29,7 +30,6 @@ from graphrag_eval_async.reports.wording import (
     variances,
 )
 from graphrag_eval_async.steps.failure import failure_counts
-from graphrag_eval_async.text import counts, interval_cell, number, percent
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -8,9 +8,9 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.catalogue.metrics import ERROR_RATE
+from graphrag_eval_async.helpers.text import one_line
 from graphrag_eval_async.reports.changes import MixChange, ScoreChange, mix_change, score_changes
 from graphrag_eval_async.reports.history import EVERY
-from graphrag_eval_async.text import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence

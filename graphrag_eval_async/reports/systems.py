@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from graphrag_eval_async.catalogue.metrics import ERROR_RATE
+from graphrag_eval_async.helpers.text import interval_cell, number, percent, plural
 from graphrag_eval_async.inference.verdicts import NO_CHANGE, is_decided
 from graphrag_eval_async.reports.comparison_words import (
     NO_SCORE,
@@ -18,7 +19,6 @@ from graphrag_eval_async.reports.comparison_words import (
 from graphrag_eval_async.reports.latex import PREAMBLE, render_latex_table
 from graphrag_eval_async.reports.markdown_text import sentence
 from graphrag_eval_async.reports.tables import Table, fold, render_markdown_table, render_terminal
-from graphrag_eval_async.text import interval_cell, number, percent, plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

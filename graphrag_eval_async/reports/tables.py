@@ -12,8 +12,8 @@ from io import StringIO
 from textwrap import wrap
 from typing import TYPE_CHECKING, TextIO
 
+from graphrag_eval_async.helpers.text import name_cell, one_line
 from graphrag_eval_async.reports.markdown_text import code_cell, sentence, sentence_cell
-from graphrag_eval_async.text import name_cell, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

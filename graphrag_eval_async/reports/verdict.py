@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from graphrag_eval_async.catalogue.metrics import is_score, metric_position
+from graphrag_eval_async.helpers.text import counted, interval_cell
 from graphrag_eval_async.inference.verdicts import BETTER, WORSE, is_decided
 from graphrag_eval_async.records.snapshots import interval_of_mean, mean_of_questions, means_of
 from graphrag_eval_async.reports.comparison_words import headline, signed
 from graphrag_eval_async.reports.kept import SCORES
 from graphrag_eval_async.reports.wording import unscored
-from graphrag_eval_async.text import counted, interval_cell
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

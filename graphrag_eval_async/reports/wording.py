@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.catalogue.metrics import is_score
 from graphrag_eval_async.catalogue.outcomes import AGENT_ERROR, CAUSED_BY_AGENT, NOT_RUN
+from graphrag_eval_async.helpers.text import interval_cell, number, plural
 from graphrag_eval_async.records.snapshots import (
     INTERVAL_KINDS,
     counts_of,
     interval_of_mean,
     mean_of_questions,
 )
-from graphrag_eval_async.text import interval_cell, number, plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -8,10 +8,10 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from graphrag_eval_async.catalogue.outcomes import AGENT_ERROR
+from graphrag_eval_async.helpers.text import number
+from graphrag_eval_async.helpers.threads import work_in_slices
 from graphrag_eval_async.reports.kept import SCORES, Reasons
 from graphrag_eval_async.reports.wording import reason_in_words
-from graphrag_eval_async.text import number
-from graphrag_eval_async.threads import work_in_slices
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

@@ -9,11 +9,11 @@ from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.catalogue.outcomes import AGENT_ERROR, REASON
+from graphrag_eval_async.helpers.text import one_line
 from graphrag_eval_async.reports.examples import Example, example_of
 from graphrag_eval_async.reports.kept import SCORES
 from graphrag_eval_async.reports.wording import FAILURES
 from graphrag_eval_async.steps.failure import NO_FAILURE
-from graphrag_eval_async.text import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

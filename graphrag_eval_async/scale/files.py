@@ -11,7 +11,7 @@ import orjson
 
 from graphrag_eval_async.errors import UsageError, check_integer
 from graphrag_eval_async.evaluator import Evaluator, EvaluatorOptions
-from graphrag_eval_async.posix import require_posix
+from graphrag_eval_async.helpers.posix import require_posix
 from graphrag_eval_async.removed import without_removed
 from graphrag_eval_async.scale.folder import SUFFIX
 from graphrag_eval_async.scale.processes import ProcessPool

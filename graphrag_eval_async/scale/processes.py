@@ -16,8 +16,8 @@ from multiprocessing import get_context, parent_process
 from typing import TYPE_CHECKING
 
 from graphrag_eval_async.errors import UsageError, WorkerError
+from graphrag_eval_async.helpers.threads import write_in_thread
 from graphrag_eval_async.scale.shard import ShardWorker
-from graphrag_eval_async.threads import write_in_thread
 
 if TYPE_CHECKING:
     from graphrag_eval_async.scale.shard import FileShard, Job

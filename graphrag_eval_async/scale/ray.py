@@ -24,7 +24,7 @@ from graphrag_eval_async.errors import (
     needs,
 )
 from graphrag_eval_async.evaluator import Evaluator, EvaluatorOptions
-from graphrag_eval_async.posix import require_posix
+from graphrag_eval_async.helpers.posix import require_posix
 from graphrag_eval_async.removed import without_removed
 from graphrag_eval_async.scale.files import EvaluatedFile, check_apart, why_one_process
 from graphrag_eval_async.scale.folder import SUFFIX

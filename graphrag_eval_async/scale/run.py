@@ -15,6 +15,7 @@ import msgspec
 import orjson
 
 from graphrag_eval_async.errors import RejectedResponse, plural
+from graphrag_eval_async.helpers.threads import write_in_thread
 from graphrag_eval_async.inference.running import RunningAggregates
 from graphrag_eval_async.judge.prices import FREE
 from graphrag_eval_async.judge.usage import JudgeUsage
@@ -27,7 +28,6 @@ from graphrag_eval_async.scale.shard import REJECTS, RESULTS, make_job, read_out
 from graphrag_eval_async.sinks import RejectWriter
 from graphrag_eval_async.sources.files import in_thread
 from graphrag_eval_async.stream.counts import warn_or_log
-from graphrag_eval_async.threads import write_in_thread
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence

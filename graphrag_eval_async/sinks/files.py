@@ -17,8 +17,8 @@ import anyio
 from aiofiles.threadpool.binary import AsyncFileIO
 
 from graphrag_eval_async.errors import JournalError, JournalLocked, UsageError
-from graphrag_eval_async.posix import IS_POSIX, after_fork, open_flags
-from graphrag_eval_async.threads import run_to_end, write_in_thread
+from graphrag_eval_async.helpers.posix import IS_POSIX, after_fork, open_flags
+from graphrag_eval_async.helpers.threads import run_to_end, write_in_thread
 
 if IS_POSIX:
     import fcntl

@@ -25,7 +25,8 @@ from graphrag_eval_async.errors import (
     check_boolean,
     check_integer,
 )
-from graphrag_eval_async.posix import require_posix
+from graphrag_eval_async.helpers.posix import require_posix
+from graphrag_eval_async.helpers.threads import outlast, run_to_end, work_in_slices, write_in_thread
 from graphrag_eval_async.removed import without_removed
 from graphrag_eval_async.sinks.checksums import seal, unseal
 from graphrag_eval_async.sinks.conditions import (
@@ -38,7 +39,6 @@ from graphrag_eval_async.sinks.conditions import (
 from graphrag_eval_async.sinks.done import DoneLine
 from graphrag_eval_async.sinks.files import LockedFile, drafted, flush
 from graphrag_eval_async.sinks.rejects import MAX_REJECT_BYTES, Rejected, reject_line
-from graphrag_eval_async.threads import outlast, run_to_end, work_in_slices, write_in_thread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence

@@ -17,9 +17,9 @@ import anyio
 from aiofiles.threadpool.binary import AsyncBufferedReader
 
 from graphrag_eval_async.errors import SourceError
-from graphrag_eval_async.posix import after_fork, open_flags
+from graphrag_eval_async.helpers.posix import after_fork, open_flags
+from graphrag_eval_async.helpers.threads import CLOSING_SECONDS, run_in_thread, run_to_end
 from graphrag_eval_async.sources.remote import is_address, suffix_of, without_secrets
-from graphrag_eval_async.threads import CLOSING_SECONDS, run_in_thread, run_to_end
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Iterable, Iterator

@@ -10,7 +10,7 @@ from stat import S_ISREG
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from graphrag_eval_async.errors import SourceError, UsageError, check_integer
-from graphrag_eval_async.posix import require_posix
+from graphrag_eval_async.helpers.posix import require_posix
 from graphrag_eval_async.records import FileId
 from graphrag_eval_async.records.line import MAX_LINE_BYTES
 from graphrag_eval_async.removed import without_removed

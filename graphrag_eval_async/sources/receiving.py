@@ -15,8 +15,8 @@ import anyio
 import orjson
 
 from graphrag_eval_async.errors import UsageError, check_extra, check_integer, needs
+from graphrag_eval_async.helpers.threads import CLOSING_SECONDS, outlast, run_in_thread
 from graphrag_eval_async.records.line import MAX_LINE_BYTES
-from graphrag_eval_async.threads import CLOSING_SECONDS, outlast, run_in_thread
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterator

@@ -13,6 +13,7 @@ from threading import Event
 from typing import TYPE_CHECKING, NamedTuple
 
 from graphrag_eval_async.errors import SourceError
+from graphrag_eval_async.helpers.threads import run_in_thread
 from graphrag_eval_async.records import BYTE_ORDER_MARK, FileId, Line
 from graphrag_eval_async.sources.files import (
     PIECE_BYTES,
@@ -25,7 +26,6 @@ from graphrag_eval_async.sources.lines import Splitter
 from graphrag_eval_async.sources.paths import key_of
 from graphrag_eval_async.sources.remote import without_secrets
 from graphrag_eval_async.sources.shards import cannot_be_cut
-from graphrag_eval_async.threads import run_in_thread
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable

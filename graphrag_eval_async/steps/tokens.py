@@ -12,7 +12,7 @@ import sys
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urljoin
 
-from graphrag_eval_async.patterns import lazy_pattern
+from graphrag_eval_async.helpers.patterns import lazy_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -16,9 +16,9 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.errors import TraceError, UsageError, check_boolean, check_integer
+from graphrag_eval_async.helpers.threads import CLOSING_SECONDS, outlast, run_abandonable
 from graphrag_eval_async.records import Line, Unwritable, write_line
 from graphrag_eval_async.sources.lines import line_of
-from graphrag_eval_async.threads import CLOSING_SECONDS, outlast, run_abandonable
 from graphrag_eval_async.traces.plain import as_json
 from graphrag_eval_async.unicode import in_utf8
 

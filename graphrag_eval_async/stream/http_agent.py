@@ -26,12 +26,12 @@ from graphrag_eval_async.execution.attempts import MAX_WAIT_SECONDS, PAUSES
 from graphrag_eval_async.execution.endpoint import LARGE
 from graphrag_eval_async.execution.http_connections import Connections
 from graphrag_eval_async.execution.outcomes import QueryFailed
+from graphrag_eval_async.helpers.text import did_you_mean
+from graphrag_eval_async.helpers.threads import run_in_thread
 from graphrag_eval_async.judge.failures import retry_after
 from graphrag_eval_async.judge.scrubber import Scrubber
 from graphrag_eval_async.records.decoding import InvalidRecord, decode
 from graphrag_eval_async.records.response import read_response
-from graphrag_eval_async.text import did_you_mean
-from graphrag_eval_async.threads import run_in_thread
 from graphrag_eval_async.traces.listed import steps_of_query
 
 if TYPE_CHECKING:

@@ -7,12 +7,12 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeAlias, cast
 
 from graphrag_eval_async.evaluator import is_large
+from graphrag_eval_async.helpers.threads import run_in_thread, write_in_thread
 from graphrag_eval_async.records import Line, Reject, read_record
 from graphrag_eval_async.records.evaluation import Evaluation, part_of
 from graphrag_eval_async.records.line import LARGE_BYTES
 from graphrag_eval_async.sinks.rejects import Rejected, RejectWriter
 from graphrag_eval_async.stream.read_ahead import Deferred
-from graphrag_eval_async.threads import run_in_thread, write_in_thread
 
 if TYPE_CHECKING:
     from collections.abc import Callable

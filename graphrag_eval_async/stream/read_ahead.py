@@ -15,7 +15,7 @@ from math import inf
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeAlias, TypeVar
 
-from graphrag_eval_async.threads import CLOSING_SECONDS, SLICE_SECONDS, outlast
+from graphrag_eval_async.helpers.threads import CLOSING_SECONDS, SLICE_SECONDS, outlast
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence

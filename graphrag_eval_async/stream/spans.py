@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from graphrag_eval_async.helpers.threads import CLOSING_SECONDS, outlast, run_in_thread
 from graphrag_eval_async.records import FileId, Line
 from graphrag_eval_async.records.line import LARGE_BYTES
 from graphrag_eval_async.sources import Source
-from graphrag_eval_async.threads import CLOSING_SECONDS, outlast, run_in_thread
 from graphrag_eval_async.traces.format import UnreadTrace
 from graphrag_eval_async.traces.grouping import LateSpans, TraceGroups
 from graphrag_eval_async.traces.otlp import response_of_spans

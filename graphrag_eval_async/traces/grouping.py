@@ -8,7 +8,7 @@ from math import inf, isfinite
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from graphrag_eval_async.errors import UsageError
-from graphrag_eval_async.text import plural
+from graphrag_eval_async.helpers.text import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

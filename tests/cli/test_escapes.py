@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphrag_eval_async.text import INVISIBLE, escape, escape_json, one_line
+from graphrag_eval_async.helpers.text import INVISIBLE, escape, escape_json, one_line
 from tests.cli.judged import claims, config, failing, serving
 from tests.cli.support import REFERENCE, Folder, response, run, to_jsonl
 from tests.support.cases import each

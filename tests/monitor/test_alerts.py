@@ -16,9 +16,10 @@ from hypothesis import strategies as st
 
 from graphrag_eval_async.aggregates import Last, Seconds
 from graphrag_eval_async.catalogue.conditions import OPERATORS
+from graphrag_eval_async.helpers.durations import parse_duration
 from graphrag_eval_async.monitor.alerts import Alert, Change, message, parse_alert
 from graphrag_eval_async.monitor.watched import Alerts, Watched
-from graphrag_eval_async.reports.windows import parse_duration, parse_window
+from graphrag_eval_async.reports.windows import parse_window
 from graphrag_eval_async.reports.wording import value_of
 from tests.support.cases import each
 from tests.support.summaries import seen

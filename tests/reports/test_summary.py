@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from graphrag_eval_async import load_reference
+from graphrag_eval_async.helpers.text import one_line
 from graphrag_eval_async.reports.ci import render_annotations, render_junit
 from graphrag_eval_async.reports.markdown import MAX_CHARACTERS, render_markdown
 from graphrag_eval_async.reports.markdown_text import code_cell, code_span
 from graphrag_eval_async.reports.summary import CheckedGate, Reading, Summary
-from graphrag_eval_async.text import one_line
 from tests.cli.support import REFERENCE
 from tests.support.cases import each
 from tests.support.summaries import failed, result, summary_of

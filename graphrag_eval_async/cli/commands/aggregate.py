@@ -12,10 +12,10 @@ from graphrag_eval_async.cli.reading import read_to_end
 from graphrag_eval_async.cli.repeats import RepeatedQuestions
 from graphrag_eval_async.cli.run_summary import report
 from graphrag_eval_async.errors import UsageError
+from graphrag_eval_async.helpers.text import one_line
 from graphrag_eval_async.inference.running import RunningAggregates
 from graphrag_eval_async.records import Rejects
 from graphrag_eval_async.reference import Reference, StepNames, load_reference, misnamed_steps
-from graphrag_eval_async.text import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence

@@ -11,10 +11,10 @@ from graphrag_eval_async.cli.commands.evaluate import Asked, check_parts, evalua
 from graphrag_eval_async.cli.gates import check_gates
 from graphrag_eval_async.cli.run import check_files, config_of, reference_of
 from graphrag_eval_async.errors import UsageError
+from graphrag_eval_async.helpers.text import tell
 from graphrag_eval_async.inference.until import Until
 from graphrag_eval_async.stream import evaluate_agent
 from graphrag_eval_async.stream.http_agent import http_agent
-from graphrag_eval_async.text import tell
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,13 +11,13 @@ import orjson
 from graphrag_eval_async.cli.files import check_distinct, open_lines, write_aggregates
 from graphrag_eval_async.cli.reading import read_to_end
 from graphrag_eval_async.cli.run_summary import end, list_rejects
+from graphrag_eval_async.helpers.text import number, one_line, percent, tell
 from graphrag_eval_async.inference.calibration import Calibration
 from graphrag_eval_async.inference.labels import UNUSED, LabelSample
 from graphrag_eval_async.records import Rejects
 from graphrag_eval_async.reports.run_tables import ALL_RESULTS
 from graphrag_eval_async.reports.tables import Table, fold, render_terminal
 from graphrag_eval_async.reports.wording import mean_cell
-from graphrag_eval_async.text import number, one_line, percent, tell
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -14,6 +14,7 @@ from graphrag_eval_async.cli.reading import primary_of, read_to_end, results_of_
 from graphrag_eval_async.cli.regression_gates import check_regressions, margins_of
 from graphrag_eval_async.cli.run_summary import end, list_rejects, page_stream
 from graphrag_eval_async.errors import check_extra
+from graphrag_eval_async.helpers.text import number, percent, plural, tell
 from graphrag_eval_async.inference.comparison import RunningComparison
 from graphrag_eval_async.inference.systems import RunningSystems
 from graphrag_eval_async.records.snapshots import tags_of
@@ -29,7 +30,6 @@ from graphrag_eval_async.reports.comparison_words import (
 )
 from graphrag_eval_async.reports.systems import render_systems
 from graphrag_eval_async.reports.tables import Table, fold, render_terminal
-from graphrag_eval_async.text import number, percent, plural, tell
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -15,6 +15,7 @@ from graphrag_eval_async.cli.records import read_records
 from graphrag_eval_async.cli.run import trace_format
 from graphrag_eval_async.cli.run_summary import end, list_rejects
 from graphrag_eval_async.errors import UsageError, plural
+from graphrag_eval_async.helpers.text import kind_of_problem, one_line, tell
 from graphrag_eval_async.records import Reject, Rejects
 from graphrag_eval_async.reference import load_reference
 from graphrag_eval_async.reference.authoring import save_reference, to_yaml
@@ -23,7 +24,6 @@ from graphrag_eval_async.reference.benchmarks.columns import Keys, read_columns
 from graphrag_eval_async.sinks import LineFile
 from graphrag_eval_async.sinks.files import check_replaceable
 from graphrag_eval_async.sinks.tables import is_table
-from graphrag_eval_async.text import kind_of_problem, one_line, tell
 from graphrag_eval_async.traces.format import convert_record
 from graphrag_eval_async.traces.trace import QuestionTexts
 

@@ -26,10 +26,10 @@ from graphrag_eval_async.cli.reading import progress
 from graphrag_eval_async.cli.run_summary import end
 from graphrag_eval_async.config.model import judge_of
 from graphrag_eval_async.errors import UsageError
+from graphrag_eval_async.helpers.text import counts, tell
 from graphrag_eval_async.records.tabular import escape_formula
 from graphrag_eval_async.sinks.journal import Journal
 from graphrag_eval_async.stream import MAX_IN_FLIGHT, EvaluationStream, evaluate_stream
-from graphrag_eval_async.text import counts, tell
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

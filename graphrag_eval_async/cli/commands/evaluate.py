@@ -34,6 +34,7 @@ from graphrag_eval_async.cli.run_summary import end, list_rejects
 from graphrag_eval_async.config.model import judge_of
 from graphrag_eval_async.errors import GraphragEvalError, UsageError
 from graphrag_eval_async.evaluator import Evaluator
+from graphrag_eval_async.helpers.text import counts, kind_of_problem, one_line, tell
 from graphrag_eval_async.reports.tables import DEFAULT_WIDTH
 from graphrag_eval_async.reports.worst_answers import WorstAnswers
 from graphrag_eval_async.sinks import RejectWriter
@@ -41,7 +42,6 @@ from graphrag_eval_async.sinks.files import draft_beside
 from graphrag_eval_async.sinks.tables import check_table, is_table, write_table
 from graphrag_eval_async.sources import read_jsonl
 from graphrag_eval_async.stream import evaluate_stream
-from graphrag_eval_async.text import counts, kind_of_problem, one_line, tell
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -398,7 +398,7 @@ def _run_in_processes(
     counted: Reference | None,
     config: Config | None,
 ) -> Exit:
-    from graphrag_eval_async.posix import require_posix
+    from graphrag_eval_async.helpers.posix import require_posix
     from graphrag_eval_async.scale.files import evaluate_in_processes
     from graphrag_eval_async.scale.folder import SUFFIX
     from graphrag_eval_async.scale.run import ShardedRun

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from graphrag_eval_async.cli.exits import Exit, Interrupts
 from graphrag_eval_async.errors import UsageError, check_extra
-from graphrag_eval_async.text import one_line, tell
+from graphrag_eval_async.helpers.text import one_line, tell
 
 if TYPE_CHECKING:
     from graphrag_eval_async.cli.command_table import Given

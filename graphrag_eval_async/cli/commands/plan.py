@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from graphrag_eval_async.cli.files import check_distinct
 from graphrag_eval_async.cli.reading import primary_of, read_to_end
 from graphrag_eval_async.cli.run_summary import end, list_rejects
+from graphrag_eval_async.helpers.text import number, percent, plural, tell
 from graphrag_eval_async.inference.planning import Spread, plan
 from graphrag_eval_async.reports.tables import fold
-from graphrag_eval_async.text import number, percent, plural, tell
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

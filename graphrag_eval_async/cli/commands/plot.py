@@ -15,11 +15,11 @@ from graphrag_eval_async.cli.files import check_distinct
 from graphrag_eval_async.cli.reading import read_to_end
 from graphrag_eval_async.cli.run_summary import end, list_rejects
 from graphrag_eval_async.errors import UsageError, check_extra
+from graphrag_eval_async.helpers.text import one_line, percent, tell
 from graphrag_eval_async.inference.confidence import confidence_sequence
 from graphrag_eval_async.inference.planning import Spread
 from graphrag_eval_async.inference.running import RunningAggregates
 from graphrag_eval_async.records.snapshots import interval_of_mean, mean_of_questions
-from graphrag_eval_async.text import one_line, percent, tell
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

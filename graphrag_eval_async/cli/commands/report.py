@@ -29,6 +29,7 @@ from graphrag_eval_async.cli.regression_gates import check_regressions, margins_
 from graphrag_eval_async.cli.repeats import RepeatedQuestions
 from graphrag_eval_async.cli.run_summary import end, list_rejects, listed_rejects, page_stream
 from graphrag_eval_async.errors import UsageError
+from graphrag_eval_async.helpers.text import did_you_mean, one_line, tell
 from graphrag_eval_async.reference import load_reference
 from graphrag_eval_async.reference.lines import lines_of_questions
 from graphrag_eval_async.reports.ci import (
@@ -42,7 +43,6 @@ from graphrag_eval_async.reports.questions import NO_RESPONSE
 from graphrag_eval_async.reports.report_results import ReportResults
 from graphrag_eval_async.reports.summary import Reading, Summary
 from graphrag_eval_async.sources.reading import expand
-from graphrag_eval_async.text import did_you_mean, one_line, tell
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -20,11 +20,11 @@ from graphrag_eval_async.errors import (
     UsageError,
     plural,
 )
+from graphrag_eval_async.helpers.text import one_line, tell
 from graphrag_eval_async.records import Reject, Rejects, read_record
 from graphrag_eval_async.records.aliases import names_by_alias, rename_steps, step_names
 from graphrag_eval_async.reference import NoReference, Reference, load_reference, misnamed_steps
 from graphrag_eval_async.sinks import LineFile
-from graphrag_eval_async.text import one_line, tell
 from graphrag_eval_async.traces.format import format_for, record_reader
 
 if TYPE_CHECKING:

@@ -12,14 +12,14 @@ from time import monotonic, thread_time
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeVar
 
 from graphrag_eval_async.errors import UsageError
-from graphrag_eval_async.posix import require_posix
+from graphrag_eval_async.helpers.posix import require_posix
+from graphrag_eval_async.helpers.threads import run_in_thread
 from graphrag_eval_async.records import Copy, Position
 from graphrag_eval_async.removed import without_removed
 from graphrag_eval_async.sources.follow.logs import Logs
 from graphrag_eval_async.sources.follow.names import Paths, as_logs
 from graphrag_eval_async.sources.follow.unread import Unread
 from graphrag_eval_async.sources.lines import lines_of
-from graphrag_eval_async.threads import run_in_thread
 
 if TYPE_CHECKING:
     import os

@@ -12,7 +12,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphrag_eval_async.errors import UsageError
-from graphrag_eval_async.patterns import lazy_pattern
+from graphrag_eval_async.helpers.patterns import lazy_pattern
 from graphrag_eval_async.sources.paths import MEMBERS, as_paths, fits
 from graphrag_eval_async.sources.remote import is_address, without_secrets
 

@@ -10,7 +10,7 @@ import re
 from math import isclose
 from typing import TYPE_CHECKING
 
-from graphrag_eval_async.patterns import lazy_pattern
+from graphrag_eval_async.helpers.patterns import lazy_pattern
 from graphrag_eval_async.steps.answers.conclusion_words import (
     ALTERNATIVES,
     ANSWER_LABELS,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import orjson
 
-from graphrag_eval_async.patterns import lazy_pattern
+from graphrag_eval_async.helpers.patterns import lazy_pattern
 from graphrag_eval_async.steps.answers.conjunctions import (
     DOUBTFUL,
     OPEN_ENDS,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from graphrag_eval_async.patterns import lazy_pattern
+from graphrag_eval_async.helpers.patterns import lazy_pattern
 from graphrag_eval_async.steps.scripts import CHINESE_NUMERALS, HANGUL, WITHOUT_SPACES
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from graphrag_eval_async.patterns import lazy_pattern
+from graphrag_eval_async.helpers.patterns import lazy_pattern
 
 _REASONING_HINT = lazy_pattern(r"[<\[{\uff1c\u25c1]|&lt;|```|assistantfinal|\.\.\.done thinking")
 """What an answer with reasoning has, unless this follows a heading."""

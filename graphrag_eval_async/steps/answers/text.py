@@ -6,9 +6,9 @@ import re
 from html import unescape
 from unicodedata import normalize
 
-from graphrag_eval_async.patterns import lazy_pattern
+from graphrag_eval_async.helpers.patterns import lazy_pattern
+from graphrag_eval_async.helpers.text import INVISIBLE
 from graphrag_eval_async.steps.scripts import with_ascii_digits
-from graphrag_eval_async.text import INVISIBLE
 
 MAX_LAYERS = 8
 """The most layers of quotes and emphasis that `bare` removes; each costs a copy of the text."""

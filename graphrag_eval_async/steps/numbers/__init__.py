@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from fractions import Fraction
 
-from graphrag_eval_async.patterns import lazy_pattern
+from graphrag_eval_async.helpers.patterns import lazy_pattern
 from graphrag_eval_async.steps.numbers.chinese import numbers_in_chinese, single_numerals
 from graphrag_eval_async.steps.numbers.digits import numbers_in_digits
 from graphrag_eval_async.steps.numbers.notation import readable

@@ -8,7 +8,7 @@ from fractions import Fraction
 from math import gcd, isfinite
 from typing import TYPE_CHECKING, NamedTuple
 
-from graphrag_eval_async.patterns import lazy_pattern
+from graphrag_eval_async.helpers.patterns import lazy_pattern
 from graphrag_eval_async.steps.numbers.number import (
     ROUNDING,
     Number,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from graphrag_eval_async.patterns import lazy_pattern
+from graphrag_eval_async.helpers.patterns import lazy_pattern
 
 _REFUSALS = {
     "English": (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from graphrag_eval_async.patterns import lazy_pattern
+from graphrag_eval_async.helpers.patterns import lazy_pattern
 from graphrag_eval_async.steps.numbers.word_tables import SPACED_SCALES, UNSPACED_SCALES, by_word
 
 MAX_SCALES = 3

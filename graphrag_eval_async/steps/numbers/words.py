@@ -7,7 +7,7 @@ from functools import lru_cache
 from itertools import zip_longest
 from typing import TYPE_CHECKING, NamedTuple
 
-from graphrag_eval_async.patterns import lazy_pattern
+from graphrag_eval_async.helpers.patterns import lazy_pattern
 from graphrag_eval_async.steps.numbers.number import (
     Number,
     PlacedNumber,

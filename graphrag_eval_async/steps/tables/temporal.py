@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from graphrag_eval_async.patterns import lazy_pattern
+from graphrag_eval_async.helpers.patterns import lazy_pattern
 
 SECONDS_PER_DAY = 24 * 60 * 60
 

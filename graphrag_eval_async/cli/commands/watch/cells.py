@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from rich.text import Text
 
 from graphrag_eval_async.catalogue.metrics import ERROR_RATE, is_score
+from graphrag_eval_async.helpers.durations import duration_name
+from graphrag_eval_async.helpers.text import dollars, number, one_line
 from graphrag_eval_async.records.snapshots import interval_of_mean, mean_of_questions
-from graphrag_eval_async.reports.windows import duration_name
-from graphrag_eval_async.text import dollars, number, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -29,6 +29,7 @@ from graphrag_eval_async.cli.run import (
 from graphrag_eval_async.config.model import judge_of
 from graphrag_eval_async.errors import SourceError, UsageError
 from graphrag_eval_async.exporters.prometheus import MetricsServer, PrometheusCollector
+from graphrag_eval_async.helpers.text import one_line
 from graphrag_eval_async.monitor.alerts import message
 from graphrag_eval_async.monitor.board import Board
 from graphrag_eval_async.monitor.counting import LOOK_SECONDS, Counting
@@ -37,7 +38,6 @@ from graphrag_eval_async.monitor.facts import Facts
 from graphrag_eval_async.sources import Follower, JsonlFiles, follow_jsonl, read_jsonl
 from graphrag_eval_async.sources.paths import MEMBERS
 from graphrag_eval_async.sources.receiving import OtlpReceiver, receive_otlp
-from graphrag_eval_async.text import one_line
 from graphrag_eval_async.traces.format import OTLP
 
 if TYPE_CHECKING:

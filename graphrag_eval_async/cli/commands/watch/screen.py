@@ -16,8 +16,8 @@ from graphrag_eval_async.cli.commands.watch.sections import (
     results_section,
     templates_section,
 )
+from graphrag_eval_async.helpers.text import counts, dollars
 from graphrag_eval_async.reports.wording import value_of
-from graphrag_eval_async.text import counts, dollars
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -21,8 +21,8 @@ from rich.console import Console
 
 from graphrag_eval_async.cli.commands.watch.screen import render
 from graphrag_eval_async.cli.files import open_lines
+from graphrag_eval_async.helpers.text import one_line, tell
 from graphrag_eval_async.monitor.facts import COURSES, complete
-from graphrag_eval_async.text import one_line, tell
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence

@@ -1,0 +1,1 @@
+"""Text for people, late patterns, waiting for threads, durations, and what needs POSIX."""
