@@ -32,6 +32,9 @@ def score_text(value: float) -> str:
 
 def amount_text(value: float) -> str:
     """Return an amount, such as a number of tokens or seconds, in three digits or more."""
+    for size, name in ((1e9, "billion"), (1e6, "million")):
+        if abs(value) >= size:
+            return f"{value / size:,.3g} {name}"
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
