@@ -247,7 +247,7 @@ def test_the_workflow_runs(folder: Path, shell: Shell, monkeypatch: pytest.Monke
     shell.line(ask)
     shell.line(report)
     assert summary.read_text().startswith(
-        "## \N{WHITE HEAVY CHECK MARK} Evaluation: 3 gates held\n"
+        "## \N{WHITE HEAVY CHECK MARK} Evaluation: 3 gates held; no difference from the baseline\n"
     )
     assert all((folder / name).stat().st_size for name in steps[-1]["with"]["path"].split())
     summary.unlink()

@@ -21,6 +21,7 @@ from graphrag_eval_async.reference.kinds import (
     STEP,
     suggest_key,
 )
+from graphrag_eval_async.steps import compares_by_name
 
 if TYPE_CHECKING:
     from graphrag_eval_async.records.document import Document
@@ -262,8 +263,12 @@ def _is_step(group: dict[str, Any]) -> bool:
 def _missing_keys(step: dict[str, Any]) -> dict[str, str]:
     """Return the key that a step without anything to compare lacks, with what to write.
 
-    It is empty if the step has an output, a query that returns it, or arguments that are compared.
+    It is empty if the step has an output, a query that returns it, or arguments that are compared,
+    or if steps of its name are compared in a way of their own.
     """
+    name = step.get("name")
+    if isinstance(name, str) and compares_by_name(name):
+        return {}
     compares_args = step.get("args_match") not in (None, "none")
     if compares_args or "output" in step or step.get("reference_query") is not None:
         return {}
