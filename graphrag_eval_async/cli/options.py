@@ -11,7 +11,11 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from typing import NamedTuple
+from keyword import iskeyword
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 TABLE = """
 Arguments
@@ -305,14 +309,40 @@ Advanced
 """
 
 _ENTRY = re.compile(
-    r"(?P<names>(?:-\w, )?--?[\w/-]+|\w+)(?: "
+    r"(?P<names>(?:-\w, )?--?[\w-]+|\w+)(?: "
     r"(?P<metavar>[^\s/=:]\S*?)(?P<repeated>\.\.\.)?(?P<mark>[?!])?)?"
-    r"(?: /(?P<variant>\w+))?(?: = (?P<default>\S+))?(?: : (?P<parses>\S+))?"
+    r"(?: /(?P<variant>\w+))?(?: = (?P<default>\S+))?(?: : (?P<parser>\S+))?"
 )
+"""The first line of an entry of `TABLE`.
+
+The mark is ``?`` for an argument that may be left out, and ``!`` for an option that may not.
+"""
+
+_START_OF_ENTRY = re.compile(r"\n(?= {0,2}\S)")
+"""The end of a line before an entry or the name of a group; the lines of a help text are indented
+further.
+"""
+
+ARGUMENTS = "Arguments"
+"""The name of the group of the arguments."""
 
 
 class Option(NamedTuple):
-    """An option or an argument, as its entry says."""
+    """An option or an argument, as its entry says.
+
+    Attributes:
+        group: the heading under which help texts show it.
+        names: its names on the command line, such as ``-o`` and ``--output``; of an argument, the
+            name of its field.
+        field: the field of the class of options that has its value.
+        metavar: what help texts show for its value; None for a flag, which has no value.
+        is_repeated: whether it may be given several times.
+        is_needed: whether it must be given.
+        default: the text of its value if it is not given; None if there is no default.
+        parser: the function that parses the text of a value, as ``MODULE:FUNCTION``; None if the
+            text is the value.
+        help: what it does.
+    """
 
     group: str
     names: tuple[str, ...]
@@ -321,77 +351,117 @@ class Option(NamedTuple):
     is_repeated: bool
     is_needed: bool
     default: str | None
-    parses: str | None
+    parser: str | None
     help: str
 
     @property
     def is_argument(self) -> bool:
-        return self.group == "Arguments"
+        """Whether its value is found by its position on the command line, not by a name."""
+        return self.group == ARGUMENTS
 
     @property
     def is_flag(self) -> bool:
+        """Whether it has no value."""
         return self.metavar is None
 
     @property
     def is_path(self) -> bool:
-        is_file = self.parses is not None and self.parses.startswith("cli.files:")
-        return is_file or self.metavar == "DIR" or (self.is_argument and self.metavar == "PATH")
+        """Whether its value is a path, which a shell can complete."""
+        if self.parser is not None and self.parser.startswith("cli.files:"):
+            return True
+        return self.metavar == "DIR" or (self.is_argument and self.metavar == "PATH")
 
     @property
     def choices(self) -> list[str]:
-        """The values that are allowed; all if there is none."""
-        return self.metavar[1:-1].split("|") if self.metavar and self.metavar[0] == "<" else []
+        """The values that are allowed; empty if any is.
+
+        An entry writes them as ``<json|csv>``.
+        """
+        if self.metavar is None or not self.metavar.startswith("<"):
+            return []
+        return self.metavar.strip("<>").split("|")
 
     @property
     def label(self) -> str:
-        """An argument as help texts have it."""
-        return f"{self.field.upper() if self.choices else self.metavar}{'...' * self.is_repeated}"
+        """How help texts name an argument, such as ``RESULTS...``."""
+        label = self.field.upper() if self.choices else str(self.metavar)
+        return f"{label}..." if self.is_repeated else label
 
     @property
     def usage(self) -> str:
-        """The same, in brackets if it may be left out."""
+        """The label of an argument, in brackets if it may be left out."""
         return self.label if self.is_needed else f"[{self.label}]"
 
-    def record(self) -> tuple[str, str]:
-        """Return the two cells of a help text."""
+    def help_row(self) -> tuple[str, str]:
+        """Return the two cells of a help text: the names, and what the option does."""
         if self.is_argument:
             return self.label, self.help
-        text, default, rest = self.help.partition("  [default")
+
+        names = ", ".join(self.names)
+        # An optional value, as of `--resume[=force]`, follows the name without a space.
+        name_cell = f"{names} {self.metavar or ''}".rstrip().replace(" [=", "[=")
+
+        text, default_heading, described_default = self.help.partition("  [default")
         if self.is_needed:
             text += "  [required]"
-        elif self.default is not None and not default:
+        elif self.default is not None and not default_heading:
             text += f"  [default: {self.default}]"
-        names = ", ".join(self.names).replace("/", " / ")
-        return f"{names} {self.metavar or ''}".rstrip().replace(
-            " [=", "[="
-        ), f"{text}{default}{rest}"
+        return name_cell, f"{text}{default_heading}{described_default}"
 
 
 @cache
 def options() -> dict[str, Option]:
-    """All options by the name of their field and, after a slash, of their variant."""
-    found: dict[str, Option] = {}
+    """Return all options of `TABLE` by key.
+
+    A key is the name of the option's field, such as ``output``, or, if several commands have
+    different options of this name, the name and the variant, such as ``output/page``.
+    """
+    option_by_key: dict[str, Option] = {}
     group = ""
-    for part in re.split(r"\n(?= {0,2}\S)", TABLE):
-        entry, *text = map(str.strip, part.strip("\n").split("\n"))
-        if not text:
-            group = entry or group
-            continue
-        read = _ENTRY.fullmatch(entry)
-        assert read is not None, entry  # noqa: S101  (the table is above)
-        names = read["names"].split(", ")
-        field = names[-1].partition("/")[0].strip("-").replace("-", "_")
-        found[f"{field}/{read['variant']}" if read["variant"] else field] = Option(
-            group,
-            tuple(names),
-            field,
-            read["metavar"],
-            is_repeated=read["repeated"] is not None,
-            is_needed=read["mark"] == "!" or (group == "Arguments" and read["mark"] is None),
-            default=read["default"],
-            parses=read["parses"],
-            help=" ".join(text)
-            .replace("  [default", " [default")
-            .replace(" [default", "  [default"),
-        )
-    return found
+    for block in _START_OF_ENTRY.split(TABLE):
+        entry, *help_lines = [line.strip() for line in block.strip("\n").split("\n")]
+        if help_lines:
+            key, option = _read_entry(group, entry, help_lines)
+            option_by_key[key] = option
+        elif entry:
+            # A line without indented lines below it begins a group.
+            group = entry
+    return option_by_key
+
+
+def _read_entry(group: str, entry: str, help_lines: Sequence[str]) -> tuple[str, Option]:
+    """Return the key of an option and the option.
+
+    Args:
+        group: the group of the option.
+        entry: the first line of its entry in `TABLE`.
+        help_lines: the other lines.
+    """
+    match = _ENTRY.fullmatch(entry)
+    assert match is not None, entry  # noqa: S101  (the table is above)
+    names = match["names"].split(", ")
+    field = names[-1].strip("-").replace("-", "_")
+    key = field if match["variant"] is None else f"{field}/{match['variant']}"
+    if iskeyword(field):
+        # Such as `from`, which cannot be the name of an attribute.
+        field += "_"
+
+    is_needed = match["mark"] == "!"
+    if group == ARGUMENTS:
+        is_needed = match["mark"] != "?"
+
+    # Two spaces set a default apart, also where it begins a line of the table.
+    help_text = " ".join(help_lines).replace("  [default", " [default")
+    help_text = help_text.replace(" [default", "  [default")
+    option = Option(
+        group=group,
+        names=tuple(names),
+        field=field,
+        metavar=match["metavar"],
+        is_repeated=match["repeated"] is not None,
+        is_needed=is_needed,
+        default=match["default"],
+        parser=match["parser"],
+        help=help_text,
+    )
+    return key, option

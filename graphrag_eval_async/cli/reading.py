@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
 
     from graphrag_eval_async.cli.bar import Countdown, Source
-    from graphrag_eval_async.cli.command_table import Given
     from graphrag_eval_async.cli.exits import Interrupts
     from graphrag_eval_async.inference.running import RunningAggregates
     from graphrag_eval_async.judge import JudgeUsage
@@ -33,49 +32,71 @@ if TYPE_CHECKING:
 
 
 def read_to_end(
-    given: Given,
     sources: Sequence[tuple[str, Callable[[dict[str, Any]], object]]],
     interrupts: Interrupts,
     *,
+    rejects_path: str | None = None,
     may_grow: bool = True,
 ) -> tuple[Rejects, Ending]:
-    """Read paths in order, each with the function that takes its results.
+    """Read the results in some files, one file after the other.
 
-    If files `may_grow`, an unfinished last line is skipped.
+    Args:
+        sources: pairs of a path and a function that takes each result of that path.
+        interrupts: signals that end the reading.
+        rejects_path: file for the lines that are no results; None to keep the first ones.
+        may_grow: whether the files may still be written, so that an unfinished last line is
+            skipped.
+
+    Returns:
+        The lines that are no results, and how the reading ended.
+
+    Raises:
+        UsageError: a file holds aggregates, or the file for rejects cannot be written.
     """
     for path, _ in sources:
         if path.endswith(STATE):
             raise UsageError(
                 f"{path} holds aggregates, which only `aggregate` reads; name the results"
             )
-    opened = [read_result_files(path) for path, _ in sources]
-    with collecting(given, interrupts) as (rejects, on_reject), progress(*opened) as advance:
+    files = [read_result_files(path) for path, _ in sources]
+    with (
+        collecting(rejects_path, interrupts) as (rejects, take_reject),
+        progress(*files) as advance,
+    ):
 
-        async def read() -> None:
-            for file, (_, add) in zip(opened, sources, strict=True):
-                await read_results(file, add, on_reject, advance=advance, may_grow=may_grow)
+        async def read_all() -> None:
+            for file, (_, take_result) in zip(files, sources, strict=True):
+                await read_results(
+                    file, take_result, take_reject, advance=advance, may_grow=may_grow
+                )
 
-        return rejects, run_to_end(read(), interrupts)
+        ending = run_to_end(read_all(), interrupts)
+    return rejects, ending
 
 
 @contextmanager
 def collecting(
-    given: Given, interrupts: Interrupts
+    rejects_path: str | None, interrupts: Interrupts
 ) -> Iterator[tuple[Rejects, Callable[[Reject], object]]]:
-    """Yield rejects and a function that takes them: it writes to the file of ``--rejects``, or
-    keeps them.
+    """Yield a collection of rejected lines, and a function that takes each of them.
 
-    Unfinished last lines are no rejects; they are listed on stderr at the end.
+    Unfinished last lines do not count; they are printed on standard error at the end.
+
+    Args:
+        rejects_path: file to which the rejected lines are written, so that the collection only
+            counts them; None if the collection keeps the first ones.
+        interrupts: signals that end the wait for the reader of the file.
     """
     rejects = Rejects()
-    unfinished: list[Reject] = []
-    path = getattr(given, "rejects", None)
-    with nullcontext() if path is None else open_lines(path, interrupts) as file:
-        writer = None if file is None else RejectWriter(file)
+    unfinished_lines: list[Reject] = []
+    with ExitStack() as files:
+        writer = None
+        if rejects_path is not None:
+            writer = RejectWriter(files.enter_context(open_lines(rejects_path, interrupts)))
 
         def take(reject: Reject) -> None:
             if reject.reason == "incomplete":
-                unfinished.append(reject)
+                unfinished_lines.append(reject)
             elif writer is None:
                 rejects.add(reject)
             else:
@@ -83,7 +104,7 @@ def collecting(
                 writer(replace(reject, path=reject.path or "-"))
 
         yield rejects, take
-    for line in unfinished:
+    for line in unfinished_lines:
         tell(sys.stderr, line.described())
 
 
@@ -119,37 +140,62 @@ def progress(
 
 
 def results_of_questions(
-    path: str, questions: Collection[str]
+    path: str, question_ids: Collection[str]
 ) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """Yield the results of some questions in a regular file, each after its question and its
-    place.
+    """Find the results of some questions in a file.
+
+    Args:
+        path: the file; if it is no regular file, such as a pipe, it has no results.
+        question_ids: the ids of the questions.
+
+    Yields:
+        For each result, the id of its question, its place as ``NAME:LINE``, and the result.
     """
-    if not questions or not os.path.isfile(path):
+    if not question_ids or not os.path.isfile(path):
         return
+    file_name = os.path.basename(path)
     with open(path, "rb") as file:
-        for number, line in enumerate(file, 1):
-            with suppress(orjson.JSONDecodeError):
+        for line_number, line in enumerate(file, start=1):
+            try:
                 result = orjson.loads(line)
-                question = result.get("question_id") if isinstance(result, dict) else None
-                if isinstance(question, str) and question in questions:
-                    yield question, f"{os.path.basename(path)}:{number}", result
+            except orjson.JSONDecodeError:
+                # It was rejected when the file was read before.
+                continue
+            if not isinstance(result, dict):
+                continue
+            question_id = result.get("question_id")
+            if isinstance(question_id, str) and question_id in question_ids:
+                yield question_id, f"{file_name}:{line_number}", result
 
 
-def primary_of(given: Given) -> tuple[str, ...] | None:
-    """Return the primary metrics of the configuration, if there is one that names them."""
-    return None if given.config is None else load_part(given.config, "primary").primary
+def primary_metrics(config_path: str | None) -> tuple[str, ...] | None:
+    """Return the primary metrics that a configuration names; None if it names none.
+
+    Args:
+        config_path: the file of the configuration; None without one.
+    """
+    if config_path is None:
+        return None
+    return load_part(config_path, "primary").primary
 
 
-def processes_for(jobs: int, path: str, traces: TraceFormat | None) -> int:
-    """Return the number of worker processes; 1 means that this process reads, and stderr says
-    why.
+def choose_process_count(jobs: int, path: str, trace_format: TraceFormat | None) -> int:
+    """Return how many processes evaluate some responses.
+
+    If one process has to do the work although more are asked for, standard error says why.
+
+    Args:
+        jobs: the number that is asked for; 0 stands for one process per core.
+        path: the files of the responses.
+        trace_format: format of the traces in them; None if they are no traces.
     """
     from graphrag_eval_async.scale.files import count_jobs, why_one_process
 
-    jobs = count_jobs(jobs)
-    if jobs > 1:
-        reason = why_one_process(response_files(path), traces)
-        if reason is not None:
-            tell(sys.stderr, one_line(f"--jobs: {reason}; one process does the work"))
-            return 1
-    return jobs
+    process_count = count_jobs(jobs)
+    if process_count == 1:
+        return 1
+    reason = why_one_process(response_files(path), trace_format)
+    if reason is not None:
+        tell(sys.stderr, one_line(f"--jobs: {reason}; one process does the work"))
+        return 1
+    return process_count

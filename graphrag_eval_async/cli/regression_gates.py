@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphrag_eval_async.catalogue.conditions import (
@@ -12,6 +13,7 @@ from graphrag_eval_async.catalogue.conditions import (
     to_float,
 )
 from graphrag_eval_async.catalogue.metrics import ERROR_RATE, range_of
+from graphrag_eval_async.cli.command_table import OptionValues
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.helpers.text import number, percent, plural
 from graphrag_eval_async.inference.verdicts import NON_INFERIOR
@@ -21,7 +23,6 @@ from graphrag_eval_async.reports.comparison_words import change_of, ends, missin
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from graphrag_eval_async.cli.command_table import Given
     from graphrag_eval_async.inference.comparison import RunningComparison
     from graphrag_eval_async.inference.pairs import Drop
 
@@ -58,35 +59,52 @@ def parse_max_drop(text: str) -> MaxDrop:
     return MaxDrop(metric, most)
 
 
-def margins_of(given: Given) -> dict[str, float]:
-    """Return the margins of ``--non-inferior`` by metric.
+@dataclass(frozen=True, kw_only=True)
+class RegressionOptions(OptionValues):
+    """The options of gates on the comparison with a baseline."""
 
-    Raises:
-        UsageError: a metric is given twice.
-    """
-    margins = dict(given.non_inferior)
-    if len(margins) < len(given.non_inferior):
-        raise UsageError("--non-inferior: a metric is given twice; expected one margin for each")
-    return margins
+    max_drop: list[MaxDrop]
+    non_inferior: list[MaxDrop]
+    max_regressions: int | None
+    fail_on_regression: bool
+    allow_missing: bool
+
+    def margin_by_metric(self) -> dict[str, float]:
+        """Return the margins of ``--non-inferior`` by metric.
+
+        Raises:
+            UsageError: two margins are of the same metric.
+        """
+        margins = dict(self.non_inferior)
+        if len(margins) < len(self.non_inferior):
+            raise UsageError(
+                "--non-inferior: a metric is given twice; expected one margin for each"
+            )
+        return margins
 
 
 def check_regressions(
-    given: Given, comparison: RunningComparison, snapshot: Mapping[str, Any]
+    options: RegressionOptions, comparison: RunningComparison, snapshot: Mapping[str, Any]
 ) -> list[CheckedGate]:
     """Check the gates on the comparison with a baseline.
 
-    A gate fails, too, if the candidate lacks questions of the baseline, unless `given` allows it.
+    All gates fail if the candidate lacks questions of the baseline, unless `options` allow it.
+
+    Args:
+        options: the gates.
+        comparison: the comparison of both runs.
+        snapshot: the snapshot of the comparison.
     """
-    gates = [_check_drop(gate, comparison, snapshot) for gate in given.max_drop]
+    gates = [_check_drop(gate, comparison, snapshot) for gate in options.max_drop]
     for metric, row in snapshot.get("non_inferior", {}).items():
         gates.append(_check_margin(metric, row, comparison.drop(metric)))
-    if given.max_regressions is not None:
-        gates.append(_check_count(given.max_regressions, comparison, snapshot))
-    if given.fail_on_regression:
+    if options.max_regressions is not None:
+        gates.append(_check_count(options.max_regressions, comparison, snapshot))
+    if options.fail_on_regression:
         gates += _check_verdicts(snapshot)
 
     lacking = missing(snapshot)
-    if given.allow_missing or not lacking:
+    if options.allow_missing or not lacking:
         return gates
     return [
         CheckedGate(gate.name, False, f"{lacking}; {gate.explanation}") if gate.holds else gate

@@ -1,26 +1,26 @@
-"""The common part of ``evaluate`` and ``watch``: files, the stream, and its report."""
+"""The common part of ``evaluate``, ``watch`` and ``ask``: files, the stream, and its report."""
 
 from __future__ import annotations
 
 import os
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TextIO, TypeAlias
 
 import orjson
 
 from graphrag_eval_async.catalogue.outcomes import CAUSED_BY_AGENT, TEXT
-from graphrag_eval_async.cli.command_table import refuse
+from graphrag_eval_async.cli.command_table import OptionValues
 from graphrag_eval_async.cli.files import check_distinct, open_lines
 from graphrag_eval_async.cli.gates import named_tag_keys
 from graphrag_eval_async.cli.judges import (
-    judge_config,
     judging,
     load_for,
     never_judged,
     nothing_judged,
 )
-from graphrag_eval_async.cli.run_summary import end, report
+from graphrag_eval_async.cli.run_summary import SummaryOptions, end, report
 from graphrag_eval_async.config.model import judge_of
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.helpers.text import one_line, percent, plural
@@ -35,162 +35,272 @@ from graphrag_eval_async.traces.trace import FAILURES
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 
-    from graphrag_eval_async.cli.command_table import Given
     from graphrag_eval_async.cli.exits import Ending, Exit, Interrupts
-    from graphrag_eval_async.cli.run_summary import Found
+    from graphrag_eval_async.cli.run_summary import RunOutcome
     from graphrag_eval_async.config import Config
+    from graphrag_eval_async.inference.running import Interval
     from graphrag_eval_async.records import Question
     from graphrag_eval_async.scale.run import ShardedRun
     from graphrag_eval_async.sinks import LineFile
+    from graphrag_eval_async.sinks.journal import OpenJournal
     from graphrag_eval_async.sources import Responses
     from graphrag_eval_async.stream.until import Decision
 
 
 Send: TypeAlias = "Callable[[Mapping[str, Any]], Awaitable[None]]"
+"""Sends a result to all that take results."""
+
+FILES_OF_JOURNAL = ("", ".run", ".damaged", ".watch")
+"""What follows the name of the output in the names of the files of a journal."""
 
 
-def reference_of(given: Given) -> Reference:
-    """Return the reference set, or what stands for none."""
-    return NoReference() if given.reference is None else load_reference(given.reference)
+@dataclass(frozen=True, kw_only=True)
+class TraceOptions(OptionValues):
+    """The options of commands that read traces in place of responses."""
+
+    format: str | None
+    select: str | None
+    question_id: str | None
+    failed: list[str]
+    step_name: list[tuple[str, str]]
 
 
-def config_of(given: Given) -> Config | None:
-    return judge_config(given.config, given.llm)
+@dataclass(frozen=True, kw_only=True)
+class RunOptions(SummaryOptions):
+    """The options of commands that evaluate a stream of responses."""
 
+    reference: str | None
+    config: str | None
+    llm: str | None
+    output: str | None
+    resume: str | None
+    retry_failed: bool
+    max_in_flight: int | None
+    on_fatal: Literal["raise", "continue"]
+    ordered: bool
+    otel: bool
+    stages: bool
 
-def trace_format(given: Given) -> TraceFormat | None:
-    """Return the format of traces with the options for it; None without one."""
-    if given.format is None:
-        refuse(given, "select question_id failed step_name grace", "{} needs --format")
+    @property
+    def late_path(self) -> str | None:
+        """The file for responses of traces with late spans; None if no span can be late."""
         return None
-    waits = {"grace": given.grace, "late": late_file(given)} if hasattr(given, "grace") else {}
-    return TraceFormat(
-        name=given.format,
-        select=given.select,
-        question_id=given.question_id,
-        failed=tuple(given.failed) or FAILURES,
-        step_names=dict(given.step_name),
-        **waits,
-    )
+
+    @property
+    def all_rejects_path(self) -> str | None:
+        """The file in which a journal keeps all rejected lines; None without a journal."""
+        if not self.resume:
+            return None
+        return self.rejects or f"{self.output}.rejects"
 
 
-def late_file(given: Given) -> str | None:
-    """The file for responses of traces with late spans."""
-    return (
-        f"{given.output}.late" if given.format == OTLP and given.output not in (None, "-") else None
+@dataclass(frozen=True, kw_only=True)
+class LogOptions(RunOptions, TraceOptions):
+    """The options of commands that evaluate responses, or traces, in files."""
+
+    no_reference: str | None
+    dedupe: Literal["position", "content"]
+    grace: float
+
+    @property
+    def late_path(self) -> str | None:
+        """The file for responses of traces with late spans; None if no span can be late."""
+        is_file = self.output is not None and self.output != "-"
+        if self.format == OTLP and is_file:
+            return f"{self.output}.late"
+        return None
+
+
+def read_reference(path: str | None) -> Reference:
+    """Return the reference set in a file; without a file, `NoReference`."""
+    if path is None:
+        return NoReference()
+    return load_reference(path)
+
+
+def make_trace_format(options: TraceOptions) -> TraceFormat | None:
+    """Return the format of traces with the options for it; None if responses are no traces.
+
+    Raises:
+        UsageError: an option is for traces, but there is no format.
+    """
+    if options.format is None:
+        options.refuse(
+            "select",
+            "question_id",
+            "failed",
+            "step_name",
+            "grace",
+            message="{} needs --format",
+        )
+        return None
+    trace_format = TraceFormat(
+        name=options.format,
+        select=options.select,
+        question_id=options.question_id,
+        failed=tuple(options.failed) or FAILURES,
+        step_names=dict(options.step_name),
     )
+    if isinstance(options, LogOptions):
+        return replace(trace_format, grace=options.grace, late=options.late_path)
+    return trace_format
 
 
 def check_files(
-    given: Given, config: Config | None, *read: str | None, pages: Iterable[str | None] = ()
+    options: RunOptions,
+    config: Config | None,
+    *read_paths: str | None,
+    pages: Iterable[str | None] = (),
 ) -> None:
-    """Raise a `UsageError` if output options do not go together, or a file would be overwritten.
+    """Check that the options for output go together, and that no file would be overwritten.
 
-    `pages` are other files that the command writes.
+    Args:
+        options: the options of the command.
+        config: the configuration, whose cache is a file that is written.
+        read_paths: files that the command reads, besides the reference set and the configuration.
+        pages: files that the command writes, besides those of `RunOptions`.
+
+    Raises:
+        UsageError: options do not go together, or a file would be overwritten.
     """
-    if given.otel:
+    if options.otel:
         from graphrag_eval_async.exporters.otel import check_export
 
         check_export()
-    beside = [late_file(given)]
-    if given.resume:
-        if given.output in (None, "-") or given.rejects == "-":
-            raise UsageError("--resume needs -o FILE, and no --rejects on standard output")
-        refuse(
-            given,
-            "stages",
-            "{} cannot be combined with --resume: a journal keeps only complete results",
-        )
-        suffixes = ["", ".run", ".damaged", ".watch"]
-        beside += [
-            given.rejects or f"{given.output}.rejects",
-            *(given.output + each for each in suffixes),
-        ]
+
+    files_of_run = [options.late_path]
+    if options.resume:
+        _check_journal_options(options)
+        files_of_run.append(options.all_rejects_path)
+        files_of_run += [f"{options.output}{suffix}" for suffix in FILES_OF_JOURNAL]
     else:
-        refuse(given, "retry_errors retry_failed", "{} needs --resume")
-        if given.output is not None and os.path.exists(f"{given.output}.run"):
+        options.refuse("retry_errors", "retry_failed", message="{} needs --resume")
+        if options.output is not None and os.path.exists(f"{options.output}.run"):
             raise UsageError(
-                f"{given.output!r} is a journal, which would be overwritten; --resume resumes it; "
-                f"to overwrite it, delete {given.output}.run"
+                f"{options.output!r} is a journal, which would be overwritten; --resume resumes "
+                f"it; to overwrite it, delete {options.output}.run"
             )
-    cache = config.llm.cache if config is not None and config.llm is not None else None
-    # Files of a journal among the sources would not be read.
-    lines = [] if given.resume else [given.output, given.rejects]
-    written = [given.aggregates, *lines, *pages]
-    check_distinct([given.reference, given.config, cache, *read], written, beside)
+
+    cache = None
+    if config is not None and config.llm is not None:
+        cache = config.llm.cache
+    written_paths = [options.aggregates, *pages]
+    if not options.resume:
+        # The files of a journal may be among those that are read, where they are skipped.
+        written_paths += [options.output, options.rejects]
+    check_distinct(
+        [options.reference, options.config, cache, *read_paths], written_paths, files_of_run
+    )
 
 
-def _journal(given: Given) -> Journal:
-    return Journal(
-        given.output,
-        force=given.resume == "force",
-        rejects=given.rejects,
-        retry_failed=given.retry_failed,
+def _check_journal_options(options: RunOptions) -> None:
+    """Raise a `UsageError` if other options cannot be combined with ``--resume``."""
+    if options.output in (None, "-") or options.rejects == "-":
+        raise UsageError("--resume needs -o FILE, and no --rejects on standard output")
+    options.refuse(
+        "stages",
+        message="{} cannot be combined with --resume: a journal keeps only complete results",
     )
 
 
 def make_stream(
-    given: Given,
+    options: RunOptions,
     reference: Reference,
     source: Responses | Callable[[Question], Any],
     config: Config | None,
     *,
+    by: str | None = None,
     make: Callable[..., EvaluationStream] = evaluate_stream,
-    **more: Any,
 ) -> tuple[EvaluationStream, RejectWriter]:
-    """A stream, and what writes its rejects once `open_results` has opened their file."""
-    writer = RejectWriter()
+    """Create the stream of a command.
+
+    Args:
+        options: the options of the command.
+        reference: the reference set.
+        source: the responses, or an agent that is asked questions.
+        config: the configuration; None without one.
+        by: the key of tags by which results are grouped; None without one.
+        make: `evaluate_stream` or `evaluate_agent`, with the arguments that only one command has.
+
+    Returns:
+        The stream, and what writes its rejected lines once `open_results` has opened their file.
+    """
+    reject_writer = RejectWriter()
     aggregates = RunningAggregates()
-    aggregates._count_tags_first(named_tag_keys(given))
+    aggregates._count_tags_first(named_tag_keys(options.gate, by))
+    journal = None
+    if options.resume:
+        journal = Journal(
+            str(options.output),
+            force=options.resume == "force",
+            rejects=options.rejects,
+            retry_failed=options.retry_failed,
+        )
+    # A journal writes rejected lines itself.
+    writes_rejects = options.rejects is not None and journal is None
     stream = make(
         reference,
         source,
         config=config,
         aggregates=aggregates,
-        on_reject=writer if given.rejects and not given.resume else "collect",
-        journal=_journal(given) if given.resume else None,
-        dedupe=given.dedupe,
-        on_fatal=given.on_fatal,
-        stages=given.stages,
-        format=trace_format(given),
-        ordered=given.ordered,
-        max_in_flight=given.max_in_flight,
-        **more,
+        on_reject=reject_writer if writes_rejects else "collect",
+        journal=journal,
+        on_fatal=options.on_fatal,
+        stages=options.stages,
+        ordered=options.ordered,
+        max_in_flight=options.max_in_flight,
     )
     load_for(config)
-    _ = stream.rejects  # They are shown at the end.
-    return stream, writer
+    # A stream warns of rejected lines unless somebody has looked at them. The end shows them.
+    _ = stream.rejects
+    return stream, reject_writer
 
 
 @contextmanager
 def open_results(
-    given: Given, writer: RejectWriter, interrupts: Interrupts
+    options: RunOptions, reject_writer: RejectWriter, interrupts: Interrupts
 ) -> Iterator[LineFile | None]:
-    """The file for results, emptied, unless there is none or a journal; and that for rejects."""
+    """Open the files for results and for rejected lines, emptied, unless a journal writes them.
+
+    Args:
+        options: the options, with the paths.
+        reject_writer: gets the file for rejected lines.
+        interrupts: signals that end the wait for the reader of that file.
+
+    Yields:
+        The file for results; None if there is none, or a journal.
+    """
     with ExitStack() as files:
-        if given.resume:
+        if options.resume:
             yield None
             return
-        results = (
-            files.enter_context(open_lines(given.output)) if given.output is not None else None
-        )
-        if (late := late_file(given)) is not None:  # It is that of the results before.
-            Path(late).unlink(missing_ok=True)
-        if given.rejects is not None:
-            writer.lines = files.enter_context(open_lines(given.rejects, interrupts))
+        results = None
+        if options.output is not None:
+            results = files.enter_context(open_lines(options.output))
+        if options.late_path is not None:
+            # It belongs to the results that were there before.
+            Path(options.late_path).unlink(missing_ok=True)
+        if options.rejects is not None:
+            reject_writer.lines = files.enter_context(open_lines(options.rejects, interrupts))
         yield results
 
 
 @contextmanager
-def exporting(
-    given: Given, lines: LineFile | None, *takers: Callable[[Mapping[str, Any]], object]
+def sending(
+    results: LineFile | None,
+    *takers: Callable[[Mapping[str, Any]], object],
+    otel: bool,
 ) -> Iterator[Send]:
-    """What sends each result to `lines`, `takers` and OpenTelemetry; at the end, delivers the
-    rest.
+    """Yield a function that sends a result to all that take results.
+
+    Args:
+        results: the file for results; None without one.
+        takers: functions that take each result.
+        otel: whether results go to OpenTelemetry, which gets the last ones when the context closes.
     """
-    taking = [*takers]
+    all_takers = list(takers)
     with ExitStack() as exports:
-        if given.otel:
+        if otel:
             import logging
 
             from graphrag_eval_async.exporters.otel import OtelExport
@@ -199,98 +309,142 @@ def exporting(
             logging.getLogger("opentelemetry").setLevel(logging.CRITICAL)
             export = OtelExport()
             exports.callback(export.close)
-            taking.append(export.add)
+            all_takers.append(export.add)
 
         async def send(result: Mapping[str, Any]) -> None:
-            for take in taking:
+            for take in all_takers:
                 take(result)
-            if lines is not None:
-                await lines.send(orjson.dumps(result, option=orjson.OPT_APPEND_NEWLINE))
+            if results is not None:
+                await results.send(orjson.dumps(result, option=orjson.OPT_APPEND_NEWLINE))
 
         yield send
 
 
 def stopping(
-    given: Given, stream: EvaluationStream, stop: Callable[[], object]
+    options: RunOptions, stream: EvaluationStream, stop: Callable[[], object]
 ) -> Callable[[], None]:
-    """Return what a first signal calls: `stop`; with a journal, unsent calls are left to the
-    next run.
+    """Return the function that the first signal calls.
+
+    It calls `stop`. With a journal, it also drops calls that were not sent yet, since the next run
+    makes them.
     """
 
     def stop_paying() -> None:
         stop()
-        if given.resume:
+        if options.resume:
             stream.drop_unsent()
 
     return stop_paying
 
 
 def report_stream(
-    given: Given,
+    options: RunOptions,
     stream: EvaluationStream,
     ending: Ending,
     *,
+    output_stream: TextIO | None,
     reference: Reference | None,
     config: Config | None,
+    by: str | None = None,
+    interval: Interval | None = None,
     notes: Iterable[str] = (),
-    **more: Any,
+    unit: str = "response",
+    write_page: Callable[[Mapping[str, Any]], None] | None = None,
 ) -> Exit:
-    """Report the outcome of a stream, with `notes` below the tables; only the error if it has not
-    begun.
+    """Report a stream at its end; if its journal could not be resumed, show only the error.
 
-    `more` are arguments of `report`.
+    Args:
+        options: the options of the command.
+        stream: the stream.
+        ending: how it ended.
+        output_stream: where the tables go; None to show none.
+        reference: the reference set, if its questions without a response are counted.
+        config: the configuration; None without one.
+        by: the key of tags by which results are grouped; None without one.
+        interval: the kind of intervals; None for what suits the run.
+        notes: lines that stand below the tables.
+        unit: what a decision makes unnecessary: "response" or "question".
+        write_page: writes the page of a snapshot; None for no page.
+
+    Returns:
+        The exit code of the command.
     """
-    if not stream.is_restored:  # The journal could not be resumed.
+    if not stream.is_restored:
         return end(ending)
-    decision, about = stream.decision, _journaling(stream, given)
-    if given.resume:
+    if options.resume:
         remedy = ", which counts earlier costs, and resume with --retry-failed"
     else:
         remedy = " and start again; llm.cache or --resume would have kept what is paid"
-    ending, of_judge = _about_judge(stream, ending, config, remedy)
-    about += of_judge
-    of = "question" if getattr(given, "repeats", 0) == 1 else "response"
-    about += _deciding(decision, of) if decision is not None else []
-    about += unmatched(stream, reference, config)
+    ending, judge_notes = _report_judge(stream, ending, config, remedy)
+
+    all_notes = [*notes]
+    if stream.journal is not None:
+        all_notes += _describe_journal(stream.journal, stream.skipped, options)
+    all_notes += judge_notes
+    if stream.decision is not None:
+        all_notes += _describe_decision(stream.decision, unit)
+    all_notes += note_without_comparison(stream, reference, config)
     return report(
-        given,
+        options,
         stream,
         ending,
+        stream=output_stream,
         reference=reference,
-        kept=(given.rejects or f"{given.output}.rejects") if given.resume else None,
-        notes=[*notes, *about],
-        decision=decision,
-        **more,
+        by=by,
+        interval=interval,
+        kept=options.all_rejects_path,
+        notes=all_notes,
+        decision=stream.decision,
+        write_page=write_page,
     )
 
 
 def report_shards(
-    given: Given,
+    options: SummaryOptions,
     run: ShardedRun,
     ending: Ending,
     *,
+    output_stream: TextIO | None,
     reference: Reference | None,
     config: Config | None,
+    by: str | None = None,
+    interval: Interval | None = None,
 ) -> Exit:
-    """Report the outcome of a run in shards; only the error if none was joined."""
+    """Report a run in shards at its end; the arguments are those of `report_stream`."""
     remedy = " and start again; llm.cache would have kept what is paid"
-    ending, notes = _about_judge(run, ending, config, remedy)
-    notes += unmatched(run, reference, config)
+    ending, notes = _report_judge(run, ending, config, remedy)
+    notes += note_without_comparison(run, reference, config)
     if run.resumed:
         notes.append(f"finished by an earlier run: {plural(run.resumed, 'shard')}")
     if not ending.is_complete and os.path.isdir(run.folder):
         notes.append(
             one_line(f"finished shards stay in {run.folder}: the same command evaluates the rest")
         )
-    return report(given, run, ending, reference=reference, notes=notes)
+    return report(
+        options,
+        run,
+        ending,
+        stream=output_stream,
+        reference=reference,
+        by=by,
+        interval=interval,
+        notes=notes,
+    )
 
 
-def _about_judge(
+def _report_judge(
     run: EvaluationStream | ShardedRun, ending: Ending, config: Config | None, remedy: str
 ) -> tuple[Ending, list[str]]:
-    """Return lines about what the judge did; the ending has an error if nothing was judged.
+    """Describe what the judge of a run did.
 
-    `remedy` says what to do, besides raising the budget, to judge what it did not suffice for.
+    Args:
+        run: the run.
+        ending: how it ended.
+        config: the configuration; None without one.
+        remedy: what to do, besides raising the budget, to judge what the budget was too small for.
+
+    Returns:
+        The ending, which has an error if nothing was judged, and lines for the end of the report.
     """
     model = judge_of(config)
     if config is None or model is None:
@@ -298,60 +452,101 @@ def _about_judge(
     notes = judging(model, run.usage)
     if "budget" in run.usage.errors:
         notes.append(f"to judge the rest, raise llm.limits.budget_usd{remedy}")
+
     micro = run.aggregates.snapshot()["micro"]
-    groups = run.aggregates._groups.values()
-    outcomes = {outcome for group in groups for outcome in group.outcomes}
-    texts = {name for name, kind in outcomes if kind == TEXT}
-    failed = {name for name, kind in outcomes if kind not in CAUSED_BY_AGENT} - texts
-    metrics = texts.union(micro)
+    text_metrics = set()
+    failed_metrics = set()
+    for group in run.aggregates._groups.values():
+        for name, kind in group.outcomes:
+            if kind == TEXT:
+                text_metrics.add(name)
+            elif kind not in CAUSED_BY_AGENT:
+                failed_metrics.add(name)
+    failed_metrics -= text_metrics
+    # Texts have no mean, so that `micro` does not name these metrics.
+    metrics = text_metrics.union(micro)
+
     if ending.error is None:
-        ending = ending._replace(error=nothing_judged(config, run.usage, metrics, failed))
+        error = nothing_judged(config, run.usage, metrics, failed_metrics)
+        ending = ending._replace(error=error)
     if ending.error is None and micro["number_of_success_samples"]:
-        never = never_judged(config, run.usage, metrics, failed).items()
-        notes += [f"not judged: {name} {why}" for name, why in never]
+        reasons = never_judged(config, run.usage, metrics, failed_metrics)
+        notes += [f"not judged: {name} {reason}" for name, reason in reasons.items()]
     return ending, notes
 
 
-def unmatched(found: Found, reference: Reference | None, config: Config | None) -> list[str]:
-    """Return a line that says how to compare answers, if there are some and nothing compares
-    them.
+def note_without_comparison(
+    outcome: RunOutcome, reference: Reference | None, config: Config | None
+) -> list[str]:
+    """Return a line that says how to compare answers, if nothing compares those of a run.
+
+    Args:
+        outcome: the results of the run.
+        reference: the reference set; None without one.
+        config: the configuration; None without one.
+
+    Returns:
+        The line; [] if answers are compared, or there are none with a reference answer.
     """
-    questions = [each for each in reference or () if each.reference_answer is not None]
-    compared = any(each.match for each in questions) or (
-        config and (config.judged or config.answer_match)
-    )
-    if compared or not questions or not found.aggregates._count_answers():
+    questions = [question for question in reference or () if question.reference_answer is not None]
+    if not questions or any(question.match for question in questions):
+        return []
+    if config is not None and (config.judged or config.answer_match):
+        return []
+    if not outcome.aggregates._count_answers():
         return []
     return ["answers are not compared: set `match` on questions, or `answer_match` in --config"]
 
 
-def _journaling(stream: EvaluationStream, given: Given) -> list[str]:
-    """Return lines about what the journal held, if there is one."""
-    if (journal := stream.journal) is None:
-        return []
-    before = (
-        f"{plural(journal.restored, 'result')} and {plural(journal.rejected, 'reject')} from before"
+def _describe_journal(journal: OpenJournal, skipped: int, options: RunOptions) -> list[str]:
+    """Return lines about what a journal held.
+
+    Args:
+        journal: the journal.
+        skipped: number of lines of the input that were done before.
+        options: the options of the command.
+    """
+    summary = (
+        f"journal {journal.path}: {plural(journal.restored, 'result')} and "
+        f"{plural(journal.rejected, 'reject')} from before"
     )
-    told = f"journal {journal.path}: {before}"
     if journal.damaged:
-        told += f", {journal.damaged} damaged lines set aside in {journal.path}.damaged"
-    lines = [f"{told}, {plural(stream.skipped, 'line')} skipped as done"]
+        summary += f", {journal.damaged} damaged lines set aside in {journal.path}.damaged"
+    summary += f", {plural(skipped, 'line')} skipped as done"
+    lines = [one_line(summary)]
     if journal.failed:
-        stay = "kept; --retry-failed evaluates them again"
-        stay = f"set aside in {journal.path}.damaged" if given.retry_failed else stay
-        lines.append(f"{plural(journal.failed, 'result')} from before with failed metrics: {stay}")
-    return [*map(one_line, lines)]
+        if options.retry_failed:
+            treatment = f"set aside in {journal.path}.damaged"
+        else:
+            treatment = "kept; --retry-failed evaluates them again"
+        failed = plural(journal.failed, "result")
+        lines.append(one_line(f"{failed} from before with failed metrics: {treatment}"))
+    return lines
 
 
-def _deciding(decision: Decision, of: str) -> list[str]:
-    """Return lines about what was decided, and how many responses or questions were not needed."""
-    found = {None: "is open", True: "holds", False: "does not hold"}[decision.holds]
-    failed = f", {plural(decision.failed, 'error')}" if decision.failed else ""
-    told = (
-        f"{'not ' if decision.holds is None else ''}decided after {decision.responses} responses "
-        f"to {decision.questions} questions: {decision.condition} {found} "
-        f"({percent(decision.level)}: {decision.low:.4g} to {decision.high:.4g}; "
-        f"{decision.samples} samples{failed})"
-    )
-    skipped = [f"skipped: {plural(decision.remaining, of)}"] if decision.remaining else []
-    return [one_line(told), *skipped]
+def _describe_decision(decision: Decision, unit: str) -> list[str]:
+    """Return lines about a decision, and about how many responses or questions it saved.
+
+    Args:
+        decision: the decision.
+        unit: what it saved: "response" or "question".
+    """
+    if decision.holds is None:
+        decided = "not decided"
+        verdict = "is open"
+    else:
+        decided = "decided"
+        verdict = "holds" if decision.holds else "does not hold"
+    samples = f"{decision.samples} samples"
+    if decision.failed:
+        samples += f", {plural(decision.failed, 'error')}"
+    interval = f"{percent(decision.level)}: {decision.low:.4g} to {decision.high:.4g}; {samples}"
+    lines = [
+        one_line(
+            f"{decided} after {decision.responses} responses to {decision.questions} questions: "
+            f"{decision.condition} {verdict} ({interval})"
+        )
+    ]
+    if decision.remaining:
+        lines.append(f"skipped: {plural(decision.remaining, unit)}")
+    return lines

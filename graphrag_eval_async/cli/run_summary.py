@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
+from graphrag_eval_async.cli.command_table import OptionValues
 from graphrag_eval_async.cli.files import STATE, write_aggregates, write_state
 from graphrag_eval_async.cli.gates import check_each, failed_and_held
 from graphrag_eval_async.errors import SourceError
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from graphrag_eval_async.aggregates.questions import QuestionScore
-    from graphrag_eval_async.cli.command_table import Given
+    from graphrag_eval_async.catalogue.conditions import Condition
     from graphrag_eval_async.cli.exits import Ending, Exit
     from graphrag_eval_async.inference.running import Interval, RunningAggregates
     from graphrag_eval_async.records import Reject, Rejects
@@ -38,8 +39,19 @@ WORST_QUESTIONS = 5
 """How many of the worst questions are named."""
 
 
-class Found(Protocol):
-    """What a run found.
+@dataclass(frozen=True, kw_only=True)
+class SummaryOptions(OptionValues):
+    """The options of commands that show the aggregates of a run at its end."""
+
+    aggregates: str | None
+    detail: bool
+    gate: list[Condition]
+    level: float
+    rejects: str | None
+
+
+class RunOutcome(Protocol):
+    """What a run gave.
 
     Attributes:
         aggregates: the aggregates of its results.
@@ -56,18 +68,19 @@ class Found(Protocol):
 
 
 def report(
-    given: Given,
-    found: Found,
+    options: SummaryOptions,
+    outcome: RunOutcome,
     ending: Ending,
     *,
+    stream: TextIO | None,
     reference: Reference | None,
-    table: TextIO | None = None,
+    by: str | None = None,
     interval: Interval | None = None,
     kept: str | None = None,
     notes: Iterable[str] = (),
     lines_known: bool = True,
     decision: Decision | None = None,
-    page: Callable[[Mapping[str, Any]], None] | None = None,
+    write_page: Callable[[Mapping[str, Any]], None] | None = None,
 ) -> Exit:
     """Report a run at its end.
 
@@ -76,93 +89,106 @@ def report(
     is shown.
 
     Args:
-        given: the options of the command.
-        found: what the run found.
+        options: the options of the command.
+        outcome: the results and rejected lines of the run.
         ending: how the run ended.
+        stream: where the tables go; None to show none.
         reference: the reference set, if its questions without a response are counted.
-        table: where the tables go; None for where the options say.
-        interval: the kind of intervals; None for what the options say.
+        by: the key of tags by which results are grouped; None for no tables of tags.
+        interval: the kind of intervals; None for what suits the run.
         kept: the file that has all rejected lines; None if there is none.
         notes: lines that stand at the end.
         lines_known: whether rejected lines are counted, which they are not if another process read
             them.
         decision: the decision that ended the run; None if it was not to decide anything.
-        page: writes the page of a snapshot.
+        write_page: writes the page of a snapshot; None for no page.
 
     Returns:
         The exit code of the command.
     """
-    interval = interval or getattr(given, "interval", None)
-    snapshot = found.aggregates.snapshot(detail=True, level=given.level, interval=interval)
+    snapshot = outcome.aggregates.snapshot(detail=True, level=options.level, interval=interval)
     results, _ = counts_of(snapshot["micro"])
-    if ending.error is not None and results == 0 and found.rejects.total == 0:
+    if ending.error is not None and results == 0 and outcome.rejects.total == 0:
         return end(ending)
 
     # Files are written before anything is shown, since a terminal may wait for its reader.
-    if given.aggregates is not None:
-        ending = ending.attempt(_aggregates_writer(given.aggregates, found, snapshot, decision))
-    if page is not None:
-        ending = ending.attempt(partial(page, snapshot))
-    list_rejects(given, found.rejects, kept)
+    if options.aggregates is not None:
+        write = _aggregates_writer(options.aggregates, outcome, snapshot, decision)
+        ending = ending.attempt(write)
+    if write_page is not None:
+        ending = ending.attempt(partial(write_page, snapshot))
+    list_rejects(outcome.rejects, kept=kept)
 
-    failures, held = failed_and_held(check_each(given.gate, snapshot, reference, {*found.missing}))
     if ending.is_cut or isinstance(ending.error, SourceError):
         # A part of the input is missing.
-        failures = [f"{gate.text}: not decided" for gate in given.gate]
-        held = []
-    stream = table or page_stream(given)
+        failures = [f"{gate.text}: not decided" for gate in options.gate]
+        held: list[str] = []
+    else:
+        checked = check_each(options.gate, snapshot, reference, set(outcome.missing))
+        failures, held = failed_and_held(checked)
+
     if stream is not None:
-        lines = [_summary(found, snapshot, reference, decision, lines_known=lines_known)]
+        lines = [_summary(outcome, snapshot, reference, decision, lines_known=lines_known)]
         if ending.error is None:
             lines += fold([unscored(snapshot["micro"])])
-        lines += fold(_worst(found.aggregates))
+        lines += fold(_worst(outcome.aggregates))
         lines += notes
         lines += [one_line(f"gate held: {gate}") for gate in held]
-        shown = "\n".join([_tables(given, snapshot, stream), "", *lines])
-        ending = ending.attempt(partial(tell, stream, shown))
+        tables = _tables(snapshot, by, stream, detail=options.detail)
+        ending = ending.attempt(partial(tell, stream, "\n".join([tables, "", *lines])))
 
     if decision is not None and not decision.holds:
-        outcome = "decided so" if decision.holds is False else "not decided"
-        failures.append(f"{decision.condition}: {outcome}")
-    return end(ending, found.rejects, failures)
+        verdict = "decided so" if decision.holds is False else "not decided"
+        failures.append(f"{decision.condition}: {verdict}")
+    return end(ending, outcome.rejects, failures)
 
 
 def _aggregates_writer(
-    path: str, found: Found, snapshot: Mapping[str, Any], decision: Decision | None
+    path: str, outcome: RunOutcome, snapshot: Mapping[str, Any], decision: Decision | None
 ) -> Callable[[], None]:
     """Return a function that writes aggregates to a file: as JSON, or so that they can be merged.
 
     Args:
         path: the file, whose name ends in `STATE` if the aggregates can be merged.
-        found: what the run found.
+        outcome: what the run gave.
         snapshot: the snapshot that is written as JSON.
         decision: the decision that is written with it; None without one.
     """
     if path.endswith(STATE):
-        return partial(write_state, path, found.aggregates)
+        return partial(write_state, path, outcome.aggregates)
     written = dict(snapshot)
     if decision is not None:
         written["decision"] = asdict(decision)
     return partial(write_aggregates, path, written)
 
 
-def _tables(given: Given, snapshot: Mapping[str, Any], stream: TextIO) -> str:
-    """Return the tables of a run as text for `stream`; tags are in them if they are asked for."""
-    by = getattr(given, "by", None)
-    tables = run_tables(snapshot, by=by, detail=given.detail)
+def _tables(snapshot: Mapping[str, Any], by: str | None, stream: TextIO, *, detail: bool) -> str:
+    """Return the tables of a run as text.
+
+    Args:
+        snapshot: the aggregates of the run.
+        by: the key of tags whose table is shown; None for none.
+        stream: where the text goes, which says how wide it is.
+        detail: whether there are tables of all means, missing values, intervals and quantiles.
+    """
+    tables = run_tables(snapshot, by=by, detail=detail)
     if by is None:
         tables = [table for table in tables if table.key != "tags"]
     return render_terminal(tables, stream)
 
 
-def page_stream(given: Given) -> TextIO | None:
-    """Return the stream for pages: standard output, unless lines go there; None if it is closed."""
-    lines_go_to_output = "-" in {given.rejects, getattr(given, "output", None)}
-    return sys.stderr if lines_go_to_output else sys.stdout
+def page_stream(*line_paths: str | None) -> TextIO | None:
+    """Return the stream for tables and pages; None if it is closed.
+
+    Args:
+        line_paths: the files for results and rejected lines. If one is "-", lines go to standard
+            output, and pages to standard error.
+    """
+    return sys.stderr if "-" in line_paths else sys.stdout
 
 
 def _summary(
-    found: Found,
+    outcome: RunOutcome,
     snapshot: Mapping[str, Any],
     reference: Reference | None,
     decision: Decision | None,
@@ -172,7 +198,7 @@ def _summary(
     """Return how many results, rejected lines and questions without a response there are.
 
     Args:
-        found: what the run found.
+        outcome: what the run gave.
         snapshot: the snapshot of its aggregates.
         reference: the reference set; None if its questions are not counted.
         decision: the decision that ended the run; None if it was not to decide anything.
@@ -180,13 +206,13 @@ def _summary(
     """
     results, _ = counts_of(snapshot["micro"])
     summary = f"results: {results}"
-    if lines_known or found.rejects.total:
-        summary += f", rejected lines: {found.rejects.total}"
+    if lines_known or outcome.rejects.total:
+        summary += f", rejected lines: {outcome.rejects.total}"
     if reference is None or isinstance(reference, NoReference):
         return summary
     # A decision ends a run before all questions have a response.
     so_far = " so far" if decision is not None and decision.holds is not None else ""
-    missing = f"{len(found.missing)} of {len(reference)}"
+    missing = f"{len(outcome.missing)} of {len(reference)}"
     return f"{summary}, questions without a response{so_far}: {missing}"
 
 
@@ -239,24 +265,25 @@ def listed_rejects(rejects: Rejects) -> list[str]:
     return [f"{reject.path or '-'}: {reject}" for reject in listed]
 
 
-def list_rejects(given: Given, rejects: Rejects, kept: str | None = None) -> None:
+def list_rejects(rejects: Rejects, *, kept: str | None = None, can_be_kept: bool = True) -> None:
     """Print the first rejected lines in memory, then their number by reason.
 
     Args:
-        given: the options of the command.
         rejects: the rejected lines.
         kept: the file that has all of them; None if there is none.
+        can_be_kept: whether the command has the option ``--rejects``.
     """
     listed = listed_rejects(rejects)
     for line in listed:
         tell(sys.stderr, one_line(line))
 
     hidden = rejects.total - len(listed)
+    # If a file takes all rejected lines, none is in memory.
     if len(rejects) and hidden > 0:
         where = ""
         if kept is not None:
             where = f"; {kept} has all of them"
-        elif hasattr(given, "rejects"):
+        elif can_be_kept:
             where = "; --rejects FILE keeps all of them"
         tell(sys.stderr, one_line(f"... and {hidden} more{where}"))
     if rejects.total:

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.catalogue.metrics import MISSING_RATE
 from graphrag_eval_async.cli.files import STATE, check_distinct, files_of_results, merge_aggregates
-from graphrag_eval_async.cli.gates import check_read, named_tag_keys, needs_reference, on_missing
+from graphrag_eval_async.cli.gates import (
+    check_gates_after_reading,
+    check_reference_for_gates,
+    has_gate_on_missing,
+    named_tag_keys,
+)
 from graphrag_eval_async.cli.reading import read_to_end
 from graphrag_eval_async.cli.repeats import RepeatedQuestions
-from graphrag_eval_async.cli.run_summary import report
+from graphrag_eval_async.cli.run_summary import SummaryOptions, page_stream, report
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.helpers.text import one_line
 from graphrag_eval_async.inference.running import RunningAggregates
@@ -20,8 +26,19 @@ from graphrag_eval_async.reference import Reference, StepNames, load_reference, 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from graphrag_eval_async.cli.command_table import Given
     from graphrag_eval_async.cli.exits import Exit, Interrupts
+    from graphrag_eval_async.inference.running import Interval
+
+
+@dataclass(frozen=True, kw_only=True)
+class AggregateOptions(SummaryOptions):
+    """The options of ``aggregate``."""
+
+    results: list[str]
+    repeats: bool
+    reference: str | None
+    by: str | None
+    interval: Interval | None
 
 
 class MergedResults:
@@ -79,43 +96,47 @@ class MergedResults:
         return misnamed_steps(self._reference or self._step_names, self.aggregates._step_names())
 
 
-def run(given: Given, interrupts: Interrupts) -> Exit:
+def run(options: AggregateOptions, interrupts: Interrupts) -> Exit:
     """Merge kept aggregates, add the results of the other files, and print the summary."""
-    needs_reference(given)
-    check_distinct([*given.results, given.reference], [given.rejects, given.aggregates])
-    files = files_of_results(given.results)
+    check_reference_for_gates(options.gate, options.reference)
+    check_distinct([*options.results, options.reference], [options.rejects, options.aggregates])
+    files = files_of_results(options.results)
     kept_aggregates = [path for path in files if path.endswith(STATE)]
     result_files = [path for path in files if not path.endswith(STATE)]
-    if on_missing(given.gate) and kept_aggregates:
+    if has_gate_on_missing(options.gate) and kept_aggregates:
         raise UsageError(
             f"{kept_aggregates[0]}: a gate on {MISSING_RATE} needs results, not their aggregates"
         )
 
-    reference = load_reference(given.reference) if given.reference is not None else None
-    merged = MergedResults(result_files, reference, named_tag_keys(given))
+    reference = load_reference(options.reference) if options.reference is not None else None
+    merged = MergedResults(result_files, reference, named_tag_keys(options.gate, options.by))
     for path in kept_aggregates:
         merge_aggregates(merged.aggregates, path)
     sources = [(path, partial(merged.add, path)) for path in result_files]
-    merged.rejects, ending = read_to_end(given, sources, interrupts)
+    merged.rejects, ending = read_to_end(sources, interrupts, rejects_path=options.rejects)
 
     notes = []
     if ending.is_complete:
         merged.aggregates.finish()
-        if given.gate or given.by:
-            check_read(given, merged.aggregates.snapshot(detail=True), reference)
+        if options.gate or options.by:
+            snapshot = merged.aggregates.snapshot(detail=True)
+            check_gates_after_reading(options.gate, options.by, snapshot, reference)
         misnamed = merged.misnamed_steps()
         if misnamed is not None:
             notes.append(f"warning: {misnamed}")
         merged_systems = merged.repeated.warning()
-        if merged_systems is not None and not given.repeats:
+        if merged_systems is not None and not options.repeats:
             # Unfolded, since a user copies the command with the paths.
             notes.append(one_line(f"warning: {merged_systems}"))
     return report(
-        given,
+        options,
         merged,
         ending,
+        stream=page_stream(options.rejects),
         # Aggregates do not say which questions have no result.
         reference=None if kept_aggregates else reference,
+        by=options.by,
+        interval=options.interval,
         notes=notes,
         lines_known=not kept_aggregates,
     )

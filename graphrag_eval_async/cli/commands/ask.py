@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
 
-from graphrag_eval_async.cli.commands.evaluate import Asked, check_parts, evaluate_here, to_output
+from graphrag_eval_async.cli.commands.evaluate import (
+    Asked,
+    EvaluationOptions,
+    check_evaluation_options,
+    check_until_with_gate,
+    evaluate_here,
+    write_output,
+)
 from graphrag_eval_async.cli.gates import check_gates
-from graphrag_eval_async.cli.run import check_files, config_of, reference_of
+from graphrag_eval_async.cli.judges import judge_config
+from graphrag_eval_async.cli.run import check_files, read_reference
 from graphrag_eval_async.errors import UsageError
 from graphrag_eval_async.helpers.text import tell
 from graphrag_eval_async.inference.until import Until
@@ -19,11 +28,27 @@ from graphrag_eval_async.stream.http_agent import http_agent
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from graphrag_eval_async.cli.command_table import Given
     from graphrag_eval_async.cli.exits import Exit, Interrupts
 
-OPTIONS_OF_FILES = {"format": None, "dedupe": "position", "shard": None, "jobs": 1}
-"""Values of the options of `evaluate` that this command lacks."""
+
+@dataclass(frozen=True, kw_only=True)
+class AskOptions(EvaluationOptions):
+    """The options of ``ask``."""
+
+    url: str
+    method: Literal["GET", "POST"] | None
+    param: list[tuple[str, str]]
+    body: tuple[str, Any] | None
+    header: list[tuple[str, str]]
+    answer: str
+    query: str
+    steps: str
+    max_concurrency: int
+    timeout: float
+    retries: int
+    repeats: int
+    retry_errors: bool
+    web: tuple[str, int] | None
 
 
 def parse_param(text: str) -> tuple[str, str]:
@@ -54,34 +79,33 @@ def parse_header(text: str) -> tuple[str, str]:
     return name, value
 
 
-def run(given: Given, interrupts: Interrupts) -> Exit:
-    """Run the command."""
-    _check_names("--param", given.param)
-    _check_names("--header", given.header)
+def run(options: AskOptions, interrupts: Interrupts) -> Exit:
+    """Ask an agent over HTTP, and evaluate its answers."""
+    _check_names("--param", options.param)
+    _check_names("--header", options.header)
 
     body_path = None
     body = None
-    if given.body is not None:
-        body_path, body = given.body
+    if options.body is not None:
+        body_path, body = options.body
     default_method = "GET" if body_path is None else "POST"
     agent = http_agent(
-        given.url,
-        method=given.method or default_method,
-        params=dict(given.param),
+        options.url,
+        method=options.method or default_method,
+        params=dict(options.param),
         body=body,
-        headers=dict(given.header),
-        answer=given.answer or None,
-        query=given.query or None,
-        steps=given.steps or None,
-        timeout=given.timeout,
-        retries=given.retries,
+        headers=dict(options.header),
+        answer=options.answer or None,
+        query=options.query or None,
+        steps=options.steps or None,
+        timeout=options.timeout,
+        retries=options.retries,
     )
 
-    # Without the user and the password in the address.
-    host = urlsplit(given.url).netloc.rpartition("@")[2]
-    given = given.replace(**OPTIONS_OF_FILES, body=body_path, source=host)
-    check_parts(given)
-    return to_output(given, partial(_ask, agent=agent, interrupts=interrupts))
+    check_evaluation_options(options)
+    check_until_with_gate(options)
+    work = partial(_ask, agent=agent, body_path=body_path, interrupts=interrupts)
+    return write_output(options, work, body_path)
 
 
 def _check_names(option: str, pairs: Sequence[tuple[str, str]]) -> None:
@@ -91,28 +115,51 @@ def _check_names(option: str, pairs: Sequence[tuple[str, str]]) -> None:
         raise UsageError(f"{option}: the same name is given twice")
 
 
-def _ask(given: Given, *, agent: http_agent, interrupts: Interrupts) -> Exit:
-    """Ask the agent each question, and evaluate the answers as they come."""
-    config = config_of(given)
-    reference = reference_of(given)
-    check_files(given, config, given.body, pages=[given.report])
-    check_gates(given, reference, config)
+def _ask(
+    options: AskOptions,
+    results_path: str | None,
+    *,
+    agent: http_agent,
+    body_path: str | None,
+    interrupts: Interrupts,
+) -> Exit:
+    """Ask the agent each question, and evaluate the answers as they come.
+
+    Args:
+        options: the options of the command.
+        results_path: where the results will be in the end; None if they are not written.
+        agent: the agent.
+        body_path: the file with the body of requests; None without one.
+        interrupts: signals that end the run.
+    """
+    config = judge_config(options.config, options.llm)
+    reference = read_reference(options.reference)
+    check_files(options, config, body_path, pages=[options.report])
+    check_gates(options.gate, options.by, reference, config)
 
     until = None
-    if given.until:
+    if options.until:
         tell(sys.stderr, "--until: questions are asked in random order, the same in each run")
-        until = Until(given.until[0], given.level)
+        until = Until(options.until[0], options.level)
+    # Without the user and the password in the address.
+    host = urlsplit(options.url).netloc.rpartition("@")[2]
     return evaluate_here(
-        given,
+        options,
         reference,
         agent,
         config,
         interrupts,
+        make=partial(
+            evaluate_agent,
+            max_concurrency=options.max_concurrency,
+            repeats=options.repeats,
+            retry_errors=options.retry_errors,
+            until=until,
+        ),
+        title=f"Evaluation of {host}",
+        results_path=results_path,
         counted=reference,
-        asked=Asked(len(reference) * given.repeats),
-        make=evaluate_agent,
-        max_concurrency=given.max_concurrency,
-        repeats=given.repeats,
-        retry_errors=given.retry_errors,
-        until=until,
+        asked=Asked(len(reference) * options.repeats),
+        web=options.web,
+        unit="question" if options.repeats == 1 else "response",
     )

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from graphrag_eval_async.cli.command_table import OptionValues
 from graphrag_eval_async.cli.files import check_distinct, open_lines, write_aggregates
 from graphrag_eval_async.cli.reading import read_to_end
 from graphrag_eval_async.cli.run_summary import end, list_rejects
@@ -22,7 +24,6 @@ from graphrag_eval_async.reports.wording import mean_cell
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from graphrag_eval_async.cli.command_table import Given
     from graphrag_eval_async.cli.exits import Exit, Interrupts
 
 HEADINGS = (
@@ -34,44 +35,80 @@ HEADINGS = (
     "bias",
     "corrected mean",
 )
+"""The headings of the columns of numbers in the table of a calibration."""
 
 
-def sample(given: Given, interrupts: Interrupts) -> Exit:
-    check_distinct([given.results], [given.output])
-    drawn = LabelSample(given.n, metric=given.metric, seed=given.seed)
-    rejects, ending = read_to_end(given, [(given.results, drawn.add)], interrupts)
-    list_rejects(given, rejects)
-    if ending.is_complete:  # Half of a file is no random sample of it.
-        labels = drawn.labels()
+@dataclass(frozen=True, kw_only=True)
+class SampleOptions(OptionValues):
+    """The options of ``sample-for-labels``."""
+
+    results: str
+    n: int
+    seed: int
+    metric: str
+    output: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class CalibrateOptions(OptionValues):
+    """The options of ``calibrate``."""
+
+    results: str
+    labels: str
+    metric: str | None
+    chosen_at_random: bool
+    output: str | None
+    level: float
+
+
+def sample(options: SampleOptions, interrupts: Interrupts) -> Exit:
+    """Draw results at random, and write them as labels without values, for people to fill in."""
+    check_distinct([options.results], [options.output])
+    label_sample = LabelSample(options.n, metric=options.metric, seed=options.seed)
+    rejects, ending = read_to_end([(options.results, label_sample.add)], interrupts)
+    list_rejects(rejects, can_be_kept=False)
+
+    # A sample from a part of the file would not be random.
+    if ending.is_complete:
+        labels = label_sample.labels()
         lines = b"".join(orjson.dumps(label, option=orjson.OPT_APPEND_NEWLINE) for label in labels)
-        with open_lines(given.output, interrupts) as file:
+        with open_lines(options.output, interrupts) as file:
             ending = ending.attempt(partial(file.write, lines))
-        tell(
-            sys.stderr,
-            one_line(f"drawn: {len(labels)} of {drawn.total} results with {given.metric}"),
-        )
+        drawn = f"drawn: {len(labels)} of {label_sample.total} results with {options.metric}"
+        tell(sys.stderr, one_line(drawn))
     return end(ending, rejects)
 
 
-def run(given: Given, interrupts: Interrupts) -> Exit:
-    check_distinct([given.results, given.labels], [given.output])
-    found = Calibration(given.metric, level=given.level, chosen_at_random=given.chosen_at_random)
-    rejected = Rejects()
-    # People write labels: a last line that is not JSON is a mistake.
-    labels = (given.labels, found.add_label, False)
-    results = (given.results, found.add_result, True)
-    for path, add, may_grow in (labels, results):
-        rejects, ending = read_to_end(given, [(path, add)], interrupts, may_grow=may_grow)
-        list_rejects(given, rejects)
-        rejected.counts.update(rejects.counts)
-        if not ending.is_complete:
-            return end(ending, rejected)
-        found.metric()  # Raises before results are read.
-    snapshot = found.snapshot()
-    if given.output is not None:
-        ending = ending.attempt(partial(write_aggregates, given.output, snapshot))
+def run(options: CalibrateOptions, interrupts: Interrupts) -> Exit:
+    """Compare the results of a judge with the labels of people, and print how well they agree."""
+    check_distinct([options.results, options.labels], [options.output])
+    calibration = Calibration(
+        options.metric, level=options.level, chosen_at_random=options.chosen_at_random
+    )
+
+    # People write labels, so that a last line that is not JSON is a mistake.
+    label_rejects, ending = read_to_end(
+        [(options.labels, calibration.add_label)], interrupts, may_grow=False
+    )
+    list_rejects(label_rejects, can_be_kept=False)
+    if not ending.is_complete:
+        return end(ending, label_rejects)
+    # It raises if the labels do not name a single metric.
+    calibration.metric()
+
+    result_rejects, ending = read_to_end([(options.results, calibration.add_result)], interrupts)
+    list_rejects(result_rejects, can_be_kept=False)
+    all_rejects = Rejects()
+    all_rejects.counts.update(label_rejects.counts)
+    all_rejects.counts.update(result_rejects.counts)
+    if not ending.is_complete:
+        return end(ending, all_rejects)
+
+    snapshot = calibration.snapshot()
+    if options.output is not None:
+        ending = ending.attempt(partial(write_aggregates, options.output, snapshot))
     ending = ending.attempt(partial(tell, sys.stdout, render_calibration(snapshot)))
-    return end(ending, rejected)
+    return end(ending, all_rejects)
 
 
 def render_calibration(snapshot: Mapping[str, Any]) -> str:

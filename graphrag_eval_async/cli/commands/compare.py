@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import re
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from graphrag_eval_async.cli.command_table import refuse
 from graphrag_eval_async.cli.files import check_distinct, write_aggregates
 from graphrag_eval_async.cli.gates import failed_and_held
-from graphrag_eval_async.cli.reading import primary_of, read_to_end, results_of_questions
-from graphrag_eval_async.cli.regression_gates import check_regressions, margins_of
+from graphrag_eval_async.cli.reading import primary_metrics, read_to_end, results_of_questions
+from graphrag_eval_async.cli.regression_gates import RegressionOptions, check_regressions
 from graphrag_eval_async.cli.run_summary import end, list_rejects, page_stream
 from graphrag_eval_async.errors import check_extra
 from graphrag_eval_async.helpers.text import number, percent, plural, tell
@@ -34,11 +34,17 @@ from graphrag_eval_async.reports.tables import Table, fold, render_terminal
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from graphrag_eval_async.cli.command_table import Given
     from graphrag_eval_async.cli.exits import Exit, Interrupts
+    from graphrag_eval_async.reports.systems import Format
 
 OPTIONS_OF_TWO_RUNS = (
-    "max_drop non_inferior max_regressions fail_on_regression allow_missing by worst"
+    "max_drop",
+    "non_inferior",
+    "max_regressions",
+    "fail_on_regression",
+    "allow_missing",
+    "by",
+    "worst",
 )
 """The options that need exactly two runs, printed as text."""
 
@@ -47,35 +53,51 @@ SUFFIX = re.compile(r"\.(jsonl|json|parquet)(\.gz)?$")
 """Suffix of a file of results."""
 
 
-def run(given: Given, interrupts: Interrupts) -> Exit:
+@dataclass(frozen=True, kw_only=True)
+class CompareOptions(RegressionOptions):
+    """The options of ``compare``."""
+
+    baseline: str
+    candidates: list[str]
+    format: Format
+    output: str | None
+    by: str | None
+    worst: int
+    config: str | None
+    rejects: str | None
+    level: float
+
+
+def run(options: CompareOptions, interrupts: Interrupts) -> Exit:
     """Compare two runs, or make a table of several systems or in another format."""
-    check_distinct([given.baseline, *given.candidates], [given.rejects, given.output])
-    if len(given.candidates) == 1 and given.format == "text":
-        return _compare_runs(given, interrupts)
-    refuse(
-        given,
-        OPTIONS_OF_TWO_RUNS,
-        "{} is for two runs, printed as text; compare each CANDIDATE with BASELINE on its own",
+    check_distinct([options.baseline, *options.candidates], [options.rejects, options.output])
+    if len(options.candidates) == 1 and options.format == "text":
+        return _compare_runs(options, interrupts)
+    options.refuse(
+        *OPTIONS_OF_TWO_RUNS,
+        message=(
+            "{} is for two runs, printed as text; compare each CANDIDATE with BASELINE on its own"
+        ),
     )
-    return _compare_systems(given, interrupts)
+    return _compare_systems(options, interrupts)
 
 
-def _compare_systems(given: Given, interrupts: Interrupts) -> Exit:
-    """Print tables of the systems whose results are given."""
-    if given.format == "html":
+def _compare_systems(options: CompareOptions, interrupts: Interrupts) -> Exit:
+    """Print tables of the systems whose results are options."""
+    if options.format == "html":
         check_extra("a page", "web", "jinja2")
-    paths = [given.baseline, *given.candidates]
+    paths = [options.baseline, *options.candidates]
     names = system_names(paths)
-    systems = RunningSystems(names, primary=primary_of(given))
+    systems = RunningSystems(names, primary=primary_metrics(options.config))
     sources = [(path, partial(systems.add, name)) for path, name in zip(paths, names, strict=True)]
-    rejects, ending = read_to_end(given, sources, interrupts)
-    list_rejects(given, rejects)
+    rejects, ending = read_to_end(sources, interrupts, rejects_path=options.rejects)
+    list_rejects(rejects)
     if ending.is_complete:
-        snapshot = systems.snapshot(level=given.level)
-        if given.output is not None:
-            ending = ending.attempt(partial(write_aggregates, given.output, snapshot))
-        text = render_systems(snapshot, given.format)
-        ending = ending.attempt(partial(tell, page_stream(given), text))
+        snapshot = systems.snapshot(level=options.level)
+        if options.output is not None:
+            ending = ending.attempt(partial(write_aggregates, options.output, snapshot))
+        text = render_systems(snapshot, options.format)
+        ending = ending.attempt(partial(tell, page_stream(options.rejects, options.output), text))
     return end(ending, rejects)
 
 
@@ -107,26 +129,28 @@ def _share_part(split_paths: Sequence[Sequence[str]], index: int) -> bool:
     return has_other_parts and len({parts[index] for parts in split_paths}) == 1
 
 
-def _compare_runs(given: Given, interrupts: Interrupts) -> Exit:
+def _compare_runs(options: CompareOptions, interrupts: Interrupts) -> Exit:
     """Compare two runs question by question, and check the gates on that."""
-    [candidate] = given.candidates
+    [candidate] = options.candidates
     comparison = RunningComparison(
-        primary=primary_of(given),
-        non_inferior=margins_of(given),
+        primary=primary_metrics(options.config),
+        non_inferior=options.margin_by_metric(),
     )
-    sources = [(given.baseline, comparison.add_baseline), (candidate, comparison.add)]
-    rejects, ending = read_to_end(given, sources, interrupts)
-    list_rejects(given, rejects)
+    sources = [(options.baseline, comparison.add_baseline), (candidate, comparison.add)]
+    rejects, ending = read_to_end(sources, interrupts, rejects_path=options.rejects)
+    list_rejects(rejects)
     failures: list[str] = []
     if ending.is_complete:
-        snapshot = comparison.snapshot(level=given.level, by=given.by)
-        failures, held = failed_and_held(check_regressions(given, comparison, snapshot))
-        if given.output is not None:
-            ending = ending.attempt(partial(write_aggregates, given.output, snapshot))
-        blocks = [render_comparison(snapshot, worst=given.worst, candidate=candidate)]
+        snapshot = comparison.snapshot(level=options.level, by=options.by)
+        failures, held = failed_and_held(check_regressions(options, comparison, snapshot))
+        if options.output is not None:
+            ending = ending.attempt(partial(write_aggregates, options.output, snapshot))
+        blocks = [render_comparison(snapshot, worst=options.worst, candidate=candidate)]
         if held:
             blocks.append("\n".join(fold(f"gate held: {gate}" for gate in held)))
-        ending = ending.attempt(partial(tell, page_stream(given), "\n\n".join(blocks)))
+        ending = ending.attempt(
+            partial(tell, page_stream(options.rejects, options.output), "\n\n".join(blocks))
+        )
     return end(ending, rejects, failures)
 
 

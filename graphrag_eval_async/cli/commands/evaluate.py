@@ -7,30 +7,31 @@ import shlex
 import sys
 from collections import Counter
 from contextlib import ExitStack
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from graphrag_eval_async.catalogue.metrics import MISSING_RATE
 from graphrag_eval_async.catalogue.outcomes import EXECUTION_ERROR
-from graphrag_eval_async.cli.command_table import refuse
 from graphrag_eval_async.cli.exits import run_to_end
 from graphrag_eval_async.cli.files import open_lines, write_page
-from graphrag_eval_async.cli.gates import check_gates, named_tag_keys, on_missing
+from graphrag_eval_async.cli.gates import check_gates, has_gate_on_missing, named_tag_keys
 from graphrag_eval_async.cli.judges import estimates, judge_config, unlimited, without_keys
-from graphrag_eval_async.cli.reading import processes_for, progress
+from graphrag_eval_async.cli.reading import choose_process_count, progress
 from graphrag_eval_async.cli.run import (
+    LogOptions,
+    RunOptions,
     check_files,
-    config_of,
-    exporting,
     make_stream,
+    make_trace_format,
     open_results,
-    reference_of,
+    read_reference,
     report_shards,
     report_stream,
+    sending,
     stopping,
-    trace_format,
 )
-from graphrag_eval_async.cli.run_summary import end, list_rejects
+from graphrag_eval_async.cli.run_summary import end, list_rejects, page_stream
 from graphrag_eval_async.config.model import judge_of
 from graphrag_eval_async.errors import GraphragEvalError, UsageError
 from graphrag_eval_async.evaluator import Evaluator
@@ -44,16 +45,18 @@ from graphrag_eval_async.sources import read_jsonl
 from graphrag_eval_async.stream import evaluate_stream
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
-    from graphrag_eval_async.cli.command_table import Given
+    from graphrag_eval_async.catalogue.conditions import Condition
     from graphrag_eval_async.cli.exits import Exit, Interrupts
     from graphrag_eval_async.cli.run import Send
     from graphrag_eval_async.config import Config
     from graphrag_eval_async.evaluator import EvaluatorOptions
+    from graphrag_eval_async.inference.running import Interval
     from graphrag_eval_async.monitor.dashboard import Dashboard
     from graphrag_eval_async.reference import Reference
     from graphrag_eval_async.reports.report_results import ReportResults
+    from graphrag_eval_async.sources.shards import Shard
     from graphrag_eval_async.stream import EvaluationStream
 
 DEFAULT_SEED = 0
@@ -64,32 +67,96 @@ MAX_PROBLEM = 300
 MAX_PATH = 2000
 """Maximum number of characters of a line with the path of the results."""
 
-OF_ALL_RESPONSES = "until shuffle stages"
-OF_ONE_PROCESS = "resume until stages shuffle report otel dedupe"
-"""Fields of options that cannot be combined with --shard and with --jobs."""
+NOT_IN_SHARDS = ("until", "shuffle", "stages")
+"""The options that need all responses, which a run with ``--shard`` does not read."""
+
+NOT_IN_PROCESSES = ("resume", "until", "stages", "shuffle", "report", "otel", "dedupe")
+"""The options that need a single process, so that ``--jobs`` cannot be combined with them."""
 
 
-def run(given: Given, interrupts: Interrupts) -> Exit:
-    """Run the command."""
-    given = given.replace(source=given.no_reference or given.responses or "")
-    _check(given)
-    if given.dry_run:
-        return _estimate(given, interrupts)
-    return to_output(given, partial(_run_here, interrupts=interrupts))
+@dataclass(frozen=True, kw_only=True)
+class EvaluationOptions(RunOptions):
+    """The options of commands that evaluate until all input is read or a condition is decided."""
+
+    by: str | None
+    interval: Interval | None
+    report: str | None
+    until: list[str]
+
+    @property
+    def is_table(self) -> bool:
+        """Whether the output is a table, such as CSV, in place of lines of JSON."""
+        return self.output is not None and is_table(self.output)
+
+    @property
+    def progress_is_shown(self) -> bool:
+        """Whether a progress bar may be shown: results on the same terminal would go through it."""
+        return self.output != "-" or not sys.stdout.isatty()
 
 
-def to_output(given: Given, work: Callable[[Given], Exit]) -> Exit:
-    """Call `work` with the default output, or with a file of lines that then become a table."""
-    if given.output is None and not (sys.stdout and sys.stdout.isatty()):
-        given = given.replace(output="-")
-    if not _is_table(given):
-        return work(given)
-    table = given.output  # Its columns are known only at the end.
+@dataclass(frozen=True, kw_only=True)
+class EvaluateOptions(EvaluationOptions, LogOptions):
+    """The options of ``evaluate``."""
+
+    responses: str | None
+    max_in_flight: int
+    dry_run: bool
+    jobs: int
+    shard: Shard | None
+    shuffle: int | None
+
+    @property
+    def source(self) -> str:
+        """The path of the responses."""
+        return self.no_reference or self.responses or ""
+
+    @property
+    def shard_text(self) -> str | None:
+        """The part of the responses that is evaluated, such as "0/3"; None for all of them."""
+        return None if self.shard is None else str(self.shard)
+
+
+OptionsType = TypeVar("OptionsType", bound=EvaluationOptions)
+"""The class of options of a command that evaluates."""
+
+
+def run(options: EvaluateOptions, interrupts: Interrupts) -> Exit:
+    """Evaluate responses, or only estimate what the judges would cost."""
+    _check_options(options)
+    if options.dry_run:
+        return _estimate(options, interrupts)
+    return write_output(options, partial(_evaluate_files, interrupts=interrupts), options.source)
+
+
+def write_output(
+    options: OptionsType, work: Callable[[OptionsType, str | None], Exit], *read_paths: str | None
+) -> Exit:
+    """Evaluate, and write the results as the output says: as lines of JSON, or as a table.
+
+    Without an output, lines go to standard output, unless that is a terminal.
+
+    Args:
+        options: the options of the command.
+        work: evaluates and writes lines. It gets the options with the path of the lines as output,
+            and the path where the results will be in the end.
+        read_paths: files that the command reads, which a table must not overwrite.
+
+    Returns:
+        The exit code of the command.
+    """
+    if options.output is None and not (sys.stdout and sys.stdout.isatty()):
+        options = replace(options, output="-")
+    table = options.output
+    if table is None or not options.is_table:
+        return work(options, options.output)
+
+    # The columns of a table are known only at the end.
     check_table(table)
-    check_files(given, config_of(given), given.source, pages=[given.report])
+    config = judge_config(options.config, options.llm)
+    check_files(options, config, *read_paths, pages=[options.report])
     lines = draft_beside(table, ".jsonl")
     try:
-        code = work(given.replace(output=lines, table=table))
+        code = work(replace(options, output=lines), table)
         write_table(lines, table)
     except Exception:
         if os.path.exists(lines):
@@ -99,130 +166,222 @@ def to_output(given: Given, work: Callable[[Given], Exit]) -> Exit:
     return code
 
 
-def _is_table(given: Given) -> bool:
-    return given.output is not None and is_table(given.output)
-
-
-def _check(given: Given) -> None:
+def _check_options(options: EvaluateOptions) -> None:
     """Raise a `UsageError` if options do not go together."""
-    if given.no_reference is not None:
-        if given.reference is not None:
+    if options.no_reference is not None:
+        if options.reference is not None:
             raise UsageError("--no-reference RESPONSES cannot be combined with REFERENCE")
-    elif given.reference is None or given.responses is None:
+    elif options.reference is None or options.responses is None:
         raise UsageError("expected REFERENCE and RESPONSES, or --no-reference RESPONSES")
-    check_parts(given)
 
-
-def check_parts(given: Given) -> None:
-    """Raise a `UsageError` if options do not go together with what this process reads."""
-    if len(given.until) > 1:
-        raise UsageError(f"--until: one condition only, got {len(given.until)}")
-    if _is_table(given) and given.resume:
-        raise UsageError(f"--resume needs a JSONL output, not {given.output}; use another name")
-    sees = "with --until, which skips questions" if given.until else ""
-    if given.shard is not None:
-        if given.source == "-":
+    check_evaluation_options(options)
+    if options.shard is not None:
+        if options.source == "-":
             raise UsageError("--shard needs files; standard input has no shards")
-        refuse(
-            given, OF_ALL_RESPONSES, "--shard cannot be combined with {}, which needs all responses"
+        options.refuse(
+            *NOT_IN_SHARDS, message="--shard cannot be combined with {}, which needs all responses"
         )
-        sees = "with --shard, which sees a part only"
-    if given.jobs != 1 and not given.dry_run:
-        refuse(
-            given, OF_ONE_PROCESS, "--jobs cannot be combined with {}, which needs a single process"
+    if options.jobs != 1 and not options.dry_run:
+        options.refuse(
+            *NOT_IN_PROCESSES,
+            message="--jobs cannot be combined with {}, which needs a single process",
         )
-    if sees and on_missing(given.gate):
-        raise UsageError(f"{MISSING_RATE} cannot be a gate {sees}")
+    if options.shard is not None:
+        check_gate_on_missing(options.gate, "with --shard, which sees a part only")
+    check_until_with_gate(options)
 
 
-def _run_here(given: Given, interrupts: Interrupts) -> Exit:
-    """Evaluate files on this machine, in this process or in several."""
-    config = config_of(given)
-    check_files(given, config, given.source, pages=[given.report])
-    reference = reference_of(given)
-    check_gates(given, reference, config)
-    counted = None if given.shard else reference
-    if given.jobs != 1:
-        jobs = processes_for(given.jobs, given.source, trace_format(given))
-        if jobs > 1:
-            return _run_in_processes(given, reference, jobs, interrupts, counted, config)
-        given = given.replace(ordered=True)
-    if not given.until:
-        source = read_jsonl(given.source, shuffle=given.shuffle, shard=given.shard)
-        return evaluate_here(given, reference, source, config, interrupts, counted=counted)
-    from graphrag_eval_async.inference.until import Until
+def check_evaluation_options(options: EvaluationOptions) -> None:
+    """Raise a `UsageError` if options that ``evaluate`` and ``ask`` share do not go together."""
+    if len(options.until) > 1:
+        raise UsageError(f"--until: one condition only, got {len(options.until)}")
+    if options.is_table and options.resume:
+        raise UsageError(f"--resume needs a JSONL output, not {options.output}; use another name")
 
-    until, seed = Until(given.until[0], given.level), given.shuffle
-    if seed is None:
-        seed = DEFAULT_SEED if read_jsonl(given.source).can_be_shuffled else None
-        how = f"read in a shuffled order (--shuffle {seed}), since files are often sorted"
-        if seed is None:
-            how = (
-                "standard input, pipes and compressed files are read in their order: if they are "
-                "sorted, "
+
+def check_until_with_gate(options: EvaluationOptions) -> None:
+    """Raise a `UsageError` if a gate needs responses that ``--until`` may skip."""
+    if options.until:
+        check_gate_on_missing(options.gate, "with --until, which skips questions")
+
+
+def check_gate_on_missing(gates: Iterable[Condition], situation: str) -> None:
+    """Raise a `UsageError` if a gate is on the share of questions without a response.
+
+    Args:
+        gates: the gates.
+        situation: why this share is not known, such as "with --until, which skips questions".
+    """
+    if has_gate_on_missing(gates):
+        raise UsageError(f"{MISSING_RATE} cannot be a gate {situation}")
+
+
+def _evaluate_files(
+    options: EvaluateOptions, results_path: str | None, *, interrupts: Interrupts
+) -> Exit:
+    """Evaluate files on this machine, in this process or in several.
+
+    Args:
+        options: the options of the command.
+        results_path: where the results will be in the end; None if they are not written.
+        interrupts: signals that end the run.
+    """
+    config = judge_config(options.config, options.llm)
+    check_files(options, config, options.source, pages=[options.report])
+    reference = read_reference(options.reference)
+    check_gates(options.gate, options.by, reference, config)
+    # Other shards have responses to the other questions.
+    counted = None if options.shard else reference
+
+    if options.jobs != 1:
+        process_count = choose_process_count(
+            options.jobs, options.source, make_trace_format(options)
+        )
+        if process_count > 1:
+            return _evaluate_in_processes(
+                options,
+                reference,
+                config,
+                interrupts,
+                process_count=process_count,
+                counted=counted,
+                results_path=results_path,
             )
-            how += "only their beginning decides"
-        tell(sys.stderr, f"--until: {how}")
-    source = read_jsonl(given.source, shuffle=seed)
-    return evaluate_here(given, reference, source, config, interrupts, counted=counted, until=until)
+        # Several processes would write the results in this order.
+        options = replace(options, ordered=True)
+
+    until = None
+    seed = options.shuffle
+    if options.until:
+        from graphrag_eval_async.inference.until import Until
+
+        until = Until(options.until[0], options.level)
+        if seed is None:
+            seed = _choose_seed(options.source)
+        tell(sys.stderr, f"--until: {_describe_reading_order(seed)}")
+    return evaluate_here(
+        options,
+        reference,
+        read_jsonl(options.source, shuffle=seed, shard=options.shard_text),
+        config,
+        interrupts,
+        make=partial(
+            evaluate_stream,
+            dedupe=options.dedupe,
+            format=make_trace_format(options),
+            until=until,
+        ),
+        title=f"Evaluation of {options.source}",
+        results_path=results_path,
+        counted=counted,
+    )
+
+
+def _choose_seed(path: str) -> int | None:
+    """Return the seed of the order in which ``--until`` reads files; None for their own order."""
+    return DEFAULT_SEED if read_jsonl(path).can_be_shuffled else None
+
+
+def _describe_reading_order(seed: int | None) -> str:
+    """Return in which order ``--until`` reads lines, given the seed of a random order."""
+    if seed is None:
+        return (
+            "standard input, pipes and compressed files are read in their order: if they are "
+            "sorted, only their beginning decides"
+        )
+    return f"read in a shuffled order (--shuffle {seed}), since files are often sorted"
 
 
 def evaluate_here(
-    given: Given,
+    options: EvaluationOptions,
     reference: Reference,
     source: Any,
     config: Config | None,
     interrupts: Interrupts,
     *,
-    counted: Reference | None = None,
+    make: Callable[..., EvaluationStream],
+    title: str,
+    results_path: str | None,
+    counted: Reference | None,
     asked: Asked | None = None,
-    **more: Any,
+    web: tuple[str, int] | None = None,
+    unit: str = "response",
 ) -> Exit:
-    """Evaluate in this process; `counted` is the reference set if its unanswered questions are
-    counted.
-    """
-    problems, collected = _Problems(config), None
-    if given.report is not None:
-        from graphrag_eval_async.reports.report_results import ReportResults
-        from graphrag_eval_async.reports.summary import Findings
+    """Evaluate in this process.
 
-        collected = ReportResults(Findings(reference=counted))
-    add = [each.add for each in (collected, asked) if each is not None]
-    stream, writer = make_stream(given, reference, source, config, **more)
+    Args:
+        options: the options of the command.
+        reference: the reference set.
+        source: the responses, or an agent.
+        config: the configuration; None without one.
+        interrupts: signals that end the run.
+        make: `evaluate_stream` or `evaluate_agent`, with the arguments that only one command has.
+        title: the title of pages.
+        results_path: where the results will be in the end; None if they are not written.
+        counted: the reference set, if its questions without a response are counted.
+        asked: counts the answers of the agent; None if the source is no agent.
+        web: host and port of the live page; None without one.
+        unit: what a decision makes unnecessary: "response" or "question".
+
+    Returns:
+        The exit code of the command.
+    """
+    problems = _Problems(config)
     worst = WorstAnswers()
-    add.append(worst.add)
-    for take in add:
+    takers: list[Callable[[Mapping[str, Any]], object]] = [worst.add]
+    write_report_page = None
+    collected = None
+    if options.report is not None:
+        collected = _collect_report_results(counted)
+        takers.append(collected.add)
+    if asked is not None:
+        takers.append(asked.add)
+
+    stream, reject_writer = make_stream(
+        options, reference, source, config, by=options.by, make=make
+    )
+    for take in takers:
         stream.tell_restored(take)
-    results = _shown_in_browser(given, stream)
-    with open_results(given, writer, interrupts) as lines, exporting(given, lines, *add) as send:
-        usage = stream.usage if judge_of(config) else None
-        shown = _shows_progress(given)
-        bar = progress(
-            *([] if asked is not None else [source]),
-            shown=shown,
+    results: EvaluationStream | Dashboard = stream
+    if web is not None:
+        results = _open_dashboard(options, stream, web, title)
+    if collected is not None:
+        write_report_page = partial(_write_report_page, options, stream, config, collected, title)
+
+    with (
+        open_results(options, reject_writer, interrupts) as lines,
+        sending(lines, *takers, otel=options.otel) as send,
+        progress(
+            # The source of answers has no size in bytes.
+            *([source] if asked is None else []),
+            shown=options.progress_is_shown,
             countdown=asked,
-            usage=usage,
+            usage=stream.usage if judge_of(config) else None,
             aggregates=stream.aggregates,
             in_flight=lambda: stream.in_flight,
-        )
-        with bar as advance:
-            work = _write_results(results, send, advance, problems)
-            ending = run_to_end(work, interrupts, drain=stopping(given, stream, stream.stop))
-    told = problems.lines()
+        ) as advance,
+    ):
+        work = _write_results(results, send, advance, problems)
+        ending = run_to_end(work, interrupts, drain=stopping(options, stream, stream.stop))
+
+    notes = [*worst.lines(DEFAULT_WIDTH), *problems.lines()]
     if asked is not None and asked.error:
-        told.append(asked.error)
+        notes.append(asked.error)
         if not asked.answered and ending.error is None:
-            ending = ending._replace(
-                error=GraphragEvalError(f"no question was answered; {asked.error}")
-            )
+            error = GraphragEvalError(f"no question was answered; {asked.error}")
+            ending = ending._replace(error=error)
     return report_stream(
-        given,
+        options,
         stream,
         ending,
+        output_stream=page_stream(options.rejects, options.output),
         reference=counted,
         config=config,
-        notes=[*worst.lines(DEFAULT_WIDTH), *told, *_where_results_are(given)],
-        page=None if collected is None else partial(_write_page, given, stream, config, collected),
+        by=options.by,
+        interval=options.interval,
+        notes=[*notes, *_where_results_are(results_path)],
+        unit=unit,
+        write_page=write_report_page,
     )
 
 
@@ -260,9 +419,12 @@ class _Problems:
         return lines + [one_line(problem, limit=MAX_PROBLEM) for problem in first_problems]
 
 
-def _where_results_are(given: Given) -> list[str]:
-    """Return a line that says where the results are, and what shows them; none on a pipe."""
-    path = getattr(given, "table", given.output)
+def _where_results_are(path: str | None) -> list[str]:
+    """Return a line that says where the results are, and what shows them; [] on standard output.
+
+    Args:
+        path: the path of the results; None if they were not written.
+    """
     if path == "-":
         return []
     if path is None:
@@ -299,29 +461,48 @@ class Asked:
             self.error = one_line(f"first error of the agent: {result['error']}")
 
 
-def _shown_in_browser(given: Given, stream: EvaluationStream) -> EvaluationStream | Dashboard:
-    """Return the stream, or with ``--web`` a dashboard in its place."""
-    if getattr(given, "web", None) is None:
-        return stream
+def _open_dashboard(
+    options: EvaluationOptions, stream: EvaluationStream, address: tuple[str, int], title: str
+) -> Dashboard:
+    """Return a dashboard of a stream, which yields the results in its place, and print its address.
+
+    Args:
+        options: the options of the command.
+        stream: the stream.
+        address: host and port of the page.
+        title: the title of the page.
+    """
     from graphrag_eval_async.monitor.dashboard import Dashboard
 
-    (host, port), title = given.web, f"Evaluation of {given.source}"
-    output = None if given.output == "-" else given.output
+    host, port = address
     dashboard = Dashboard(
-        stream, host=host, port=port, level=given.level, title=title, output=output
+        stream,
+        host=host,
+        port=port,
+        level=options.level,
+        title=title,
+        output=None if options.output == "-" else options.output,
     )
     tell(sys.stderr, f"dashboard: {dashboard.url}")
     return dashboard
 
 
 async def _write_results(
-    stream: EvaluationStream | Dashboard,
+    results: EvaluationStream | Dashboard,
     send: Send | None,
     advance: Callable[[], None],
     problems: _Problems,
 ) -> None:
-    async with stream:
-        async for result in stream:
+    """Evaluate all responses.
+
+    Args:
+        results: gives the results.
+        send: gets each result, also those whose metrics are pending; None to drop them.
+        advance: is called for each complete result.
+        problems: collects the problems of complete results.
+    """
+    async with results:
+        async for result in results:
             if "pending" not in result:
                 advance()
                 problems.add(result)
@@ -329,19 +510,39 @@ async def _write_results(
                 await send(result)
 
 
-def _write_page(
-    given: Given,
+def _collect_report_results(reference: Reference | None) -> ReportResults:
+    """Return a collection for the results of a report; `reference` is that of `Findings`."""
+    from graphrag_eval_async.reports.report_results import ReportResults
+    from graphrag_eval_async.reports.summary import Findings
+
+    return ReportResults(Findings(reference=reference))
+
+
+def _write_report_page(
+    options: EvaluationOptions,
     stream: EvaluationStream,
     config: Config | None,
     collected: ReportResults,
+    title: str,
     snapshot: Mapping[str, Any],
 ) -> None:
+    """Write the page of ``--report``.
+
+    Args:
+        options: the options, with the path of the page.
+        stream: the stream, at its end.
+        config: the configuration; None without one.
+        collected: the results of the stream.
+        title: the title of the page.
+        snapshot: the aggregates of the stream.
+    """
     from graphrag_eval_async.reference import misnamed_steps
     from graphrag_eval_async.reports.html_report import html_report
     from graphrag_eval_async.reports.overview import judge_state
     from graphrag_eval_async.reports.summary import Summary
     from graphrag_eval_async.reports.worst import worst_questions
 
+    assert options.report is not None  # noqa: S101
     findings = collected.findings
     assert findings is not None  # noqa: S101
     summary = Summary(
@@ -353,95 +554,119 @@ def _write_page(
         lowest=worst_questions(stream.aggregates),
         rejected={str(reason): count for reason, count in stream.rejects.counts.items()},
         misnamed=misnamed_steps(stream.reference, stream.aggregates._step_names()),
-        by=given.by,
+        by=options.by,
     )
     late = stream.late.facts()
     page = html_report(
         summary,
         collected,
-        title=f"Evaluation of {given.source}",
+        title=title,
         judge=judge_state(stream.usage, config),
         late="" if late is None else late["text"],
     )
-    write_page(given.report, page)
+    write_page(options.report, page)
 
 
-def _estimate(given: Given, interrupts: Interrupts) -> Exit:
-    """Say what the judges would cost."""
+def _estimate(options: EvaluateOptions, interrupts: Interrupts) -> Exit:
+    """Print how many calls, tokens and dollars the judges would take, without calling them."""
     from graphrag_eval_async.judge.dry import DryJudge
 
-    config = judge_config(given.config, given.llm, prepare=without_keys)
-    reference = reference_of(given)
-    check_gates(given, reference, config)
-    source = read_jsonl(given.source, shard=given.shard)
+    config = judge_config(options.config, options.llm, prepare=without_keys)
+    reference = read_reference(options.reference)
+    check_gates(options.gate, options.by, reference, config)
+    source = read_jsonl(options.source, shard=options.shard_text)
     stream = evaluate_stream(
         reference,
         source,
         config=unlimited(config),
         judge=DryJudge() if judge_of(config) is not None else None,
-        format=trace_format(given),
-        max_in_flight=given.max_in_flight,
+        format=make_trace_format(options),
+        max_in_flight=options.max_in_flight,
     )
     rejects = stream.rejects
     with progress(source) as advance:
-        ending = run_to_end(_write_results(stream, None, advance, _Problems(config)), interrupts)
-    list_rejects(given, rejects)
+        work = _write_results(stream, None, advance, _Problems(config))
+        ending = run_to_end(work, interrupts)
+    list_rejects(rejects)
     tell(sys.stdout, "\n".join(estimates(stream, config)))
     return end(ending, rejects)
 
 
-def _run_in_processes(
-    given: Given,
+def _evaluate_in_processes(
+    options: EvaluateOptions,
     reference: Reference,
-    jobs: int,
-    interrupts: Interrupts,
-    counted: Reference | None,
     config: Config | None,
+    interrupts: Interrupts,
+    *,
+    process_count: int,
+    counted: Reference | None,
+    results_path: str | None,
 ) -> Exit:
+    """Evaluate files in several processes on this machine.
+
+    Args:
+        options: the options of the command.
+        reference: the reference set.
+        config: the configuration; None without one.
+        interrupts: signals that end the run.
+        process_count: number of worker processes.
+        counted: the reference set, if its questions without a response are counted.
+        results_path: where the results will be in the end; None if they are not written. Finished
+            shards are kept beside them.
+    """
     from graphrag_eval_async.helpers.posix import require_posix
     from graphrag_eval_async.scale.files import evaluate_in_processes
     from graphrag_eval_async.scale.folder import SUFFIX
     from graphrag_eval_async.scale.run import ShardedRun
     from graphrag_eval_async.sources.reading import response_files
 
-    options: EvaluatorOptions = {
+    evaluator_options: EvaluatorOptions = {
         "config": config,
-        "format": trace_format(given),
-        "on_fatal": given.on_fatal,
+        "format": make_trace_format(options),
+        "on_fatal": options.on_fatal,
     }
-    output = getattr(given, "table", given.output)
-    writer = RejectWriter()
-    evaluator = Evaluator(reference, **options)
-    sources = response_files(given.source)
+    shards_path = None
+    if results_path is not None and results_path != "-":
+        shards_path = f"{results_path}{SUFFIX}"
+    reject_writer = RejectWriter()
+    evaluator = Evaluator(reference, **evaluator_options)
+    files_of_responses = response_files(options.source)
     require_posix("jobs other than 1")
     run = ShardedRun(
         evaluator,
-        options,
-        shards_path=None if output in (None, "-") else f"{output}{SUFFIX}",
-        max_workers=jobs,
-        max_in_flight=given.max_in_flight,
-        on_reject=writer if given.rejects else "collect",
-        is_part=given.shard is not None,
-        first_tag_keys=named_tag_keys(given),
+        evaluator_options,
+        shards_path=shards_path,
+        max_workers=process_count,
+        max_in_flight=options.max_in_flight,
+        on_reject=reject_writer if options.rejects else "collect",
+        is_part=options.shard is not None,
+        first_tag_keys=named_tag_keys(options.gate, options.by),
     )
     with ExitStack() as files:
-        results = files.enter_context(open_lines(given.output)) if given.output else None
-        if given.rejects:
-            writer.lines = files.enter_context(open_lines(given.rejects, interrupts))
-        usage = run.usage if judge_of(config) else None
-        shown = _shows_progress(given)
-        with progress(run, shown=shown, usage=usage, aggregates=run.aggregates) as advance:
-            work = evaluate_in_processes(
+        send = None
+        if options.output:
+            send = files.enter_context(open_lines(options.output)).send
+        if options.rejects:
+            reject_writer.lines = files.enter_context(open_lines(options.rejects, interrupts))
+        advance = files.enter_context(
+            progress(
                 run,
-                sources,
-                part=given.shard,
-                send=None if results is None else results.send,
-                advance=advance,
+                shown=options.progress_is_shown,
+                usage=run.usage if judge_of(config) else None,
+                aggregates=run.aggregates,
             )
-            ending = run_to_end(work, interrupts, drain=run.stop)
-    return report_shards(given, run, ending, reference=counted, config=config)
-
-
-def _shows_progress(given: Given) -> bool:
-    # Results on the same terminal would go through the bar.
-    return given.output != "-" or not sys.stdout.isatty()
+        )
+        work = evaluate_in_processes(
+            run, files_of_responses, part=options.shard, send=send, advance=advance
+        )
+        ending = run_to_end(work, interrupts, drain=run.stop)
+    return report_shards(
+        options,
+        run,
+        ending,
+        output_stream=page_stream(options.rejects, options.output),
+        reference=counted,
+        config=config,
+        by=options.by,
+        interval=options.interval,
+    )

@@ -7,16 +7,15 @@ import os
 import shlex
 import sys
 import tempfile
+from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Literal
 
+from graphrag_eval_async.cli.command_table import OptionValues
 from graphrag_eval_async.cli.exits import Exit, Interrupts
 from graphrag_eval_async.errors import UsageError, check_extra
 from graphrag_eval_async.helpers.text import one_line, tell
-
-if TYPE_CHECKING:
-    from graphrag_eval_async.cli.command_table import Given
 
 FILMS = ("reference.yaml", "responses.jsonl", "judges.yaml", "harness.py")
 """Files of an example whose agent queries SPARQL; of the folder `cli/films`."""
@@ -28,23 +27,39 @@ DATABASE = "films.lbug"
 """The file of Ladybug with the films."""
 
 
-def run(given: Given, _interrupts: Interrupts) -> Exit:
+@dataclass(frozen=True, kw_only=True)
+class InitOptions(OptionValues):
+    """The options of ``init``."""
+
+    folder: str
+    questions: str | None
+    cypher: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class SchemaOptions(OptionValues):
+    """The options of ``schema``."""
+
+    name: Literal["reference", "responses", "results", "aggregates", "configuration"]
+
+
+def run(options: InitOptions, _interrupts: Interrupts) -> Exit:
     """Write the files of an example into a folder, or one with the user's questions."""
-    if given.cypher and given.questions is not None:
+    if options.cypher and options.questions is not None:
         raise UsageError("--cypher: not with --questions")
-    folder = Path(given.folder)
-    if given.cypher:
+    folder = Path(options.folder)
+    if options.cypher:
         contents = _cypher_contents(folder)
         next_commands = _next_commands_for_cypher(folder)
     else:
-        contents = _contents(given.questions)
-        next_commands = _next_commands(folder, has_own_questions=given.questions is not None)
+        contents = _contents(options.questions)
+        next_commands = _next_commands(folder, has_own_questions=options.questions is not None)
 
-    new_names = _write(folder, contents, given.folder)
+    new_names = _write(folder, contents, options.folder)
     if new_names:
-        done = f"wrote {', '.join(new_names)} to {given.folder}"
+        done = f"wrote {', '.join(new_names)} to {options.folder}"
     else:
-        done = f"{given.folder} has all files already"
+        done = f"{options.folder} has all files already"
     tell(sys.stdout, one_line(done))
     for goal, command in next_commands:
         tell(sys.stdout, f"\n{goal}:\n  {one_line(command)}")
@@ -174,15 +189,15 @@ def _next_commands_for_cypher(folder: Path) -> list[tuple[str, str]]:
     ]
 
 
-def schema(given: Given, _interrupts: Interrupts) -> Exit:
+def schema(options: SchemaOptions, _interrupts: Interrupts) -> Exit:
     """Print the JSON schema of a file."""
     from graphrag_eval_async.reference.schemas import json_schema
 
-    tell(sys.stdout, json.dumps(json_schema(given.name), indent=2))
+    tell(sys.stdout, json.dumps(json_schema(options.name), indent=2))
     return Exit.OK
 
 
-def grafana(_given: Given, _interrupts: Interrupts) -> Exit:
+def grafana(_options: OptionValues, _interrupts: Interrupts) -> Exit:
     """Print the dashboard for Grafana."""
     dashboard = files("graphrag_eval_async.exporters") / "grafana.json"
     tell(sys.stdout, dashboard.read_text(encoding="utf-8").removesuffix("\n"))

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from graphrag_eval_async.cli.command_table import OptionValues
 from graphrag_eval_async.cli.files import check_distinct
-from graphrag_eval_async.cli.reading import primary_of, read_to_end
+from graphrag_eval_async.cli.reading import primary_metrics, read_to_end
 from graphrag_eval_async.cli.run_summary import end, list_rejects
 from graphrag_eval_async.helpers.text import number, percent, plural, tell
 from graphrag_eval_async.inference.planning import Spread, plan
@@ -16,25 +18,36 @@ from graphrag_eval_async.reports.tables import fold
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from graphrag_eval_async.cli.command_table import Given
     from graphrag_eval_async.cli.exits import Exit, Interrupts
 
 
-def run(given: Given, interrupts: Interrupts) -> Exit:
+@dataclass(frozen=True, kw_only=True)
+class PlanOptions(OptionValues):
+    """The options of ``plan``."""
+
+    results: list[str]
+    detect: float
+    metric: str
+    sd: float | None
+    level: float
+    config: str | None
+
+
+def run(options: PlanOptions, interrupts: Interrupts) -> Exit:
     """Read the results of one run or two, and print how many questions a comparison needs."""
-    check_distinct(given.results, [])
-    spreads = [Spread(given.metric) for _ in given.results]
-    sources = [(path, spread.add) for path, spread in zip(given.results, spreads, strict=True)]
-    rejects, ending = read_to_end(given, sources, interrupts)
-    list_rejects(given, rejects)
+    check_distinct(options.results, [])
+    spreads = [Spread(options.metric) for _ in options.results]
+    sources = [(path, spread.add) for path, spread in zip(options.results, spreads, strict=True)]
+    rejects, ending = read_to_end(sources, interrupts)
+    list_rejects(rejects, can_be_kept=False)
     if ending.is_complete:
         planned = plan(
-            given.detect,
+            options.detect,
             spreads,
-            metric=given.metric,
-            sd=given.sd,
-            level=given.level,
-            primary=primary_of(given),
+            metric=options.metric,
+            sd=options.sd,
+            level=options.level,
+            primary=primary_metrics(options.config),
         )
         ending = ending.attempt(partial(tell, sys.stdout, render_plan(planned)))
     return end(ending, rejects)

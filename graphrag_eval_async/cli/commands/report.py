@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from graphrag_eval_async.cli.command_table import refuse
 from graphrag_eval_async.cli.files import (
     check_distinct,
     files_of_results,
@@ -18,14 +17,14 @@ from graphrag_eval_async.cli.files import (
 )
 from graphrag_eval_async.cli.gates import (
     check_each,
-    check_read,
+    check_gates_after_reading,
+    check_reference_for_gates,
     failed_and_held,
     metrics_read,
     named_tag_keys,
-    needs_reference,
 )
-from graphrag_eval_async.cli.reading import primary_of, read_to_end, results_of_questions
-from graphrag_eval_async.cli.regression_gates import check_regressions, margins_of
+from graphrag_eval_async.cli.reading import primary_metrics, read_to_end, results_of_questions
+from graphrag_eval_async.cli.regression_gates import RegressionOptions, check_regressions
 from graphrag_eval_async.cli.repeats import RepeatedQuestions
 from graphrag_eval_async.cli.run_summary import end, list_rejects, listed_rejects, page_stream
 from graphrag_eval_async.errors import UsageError
@@ -45,10 +44,11 @@ from graphrag_eval_async.reports.summary import Reading, Summary
 from graphrag_eval_async.sources.reading import expand
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
-    from graphrag_eval_async.cli.command_table import Given
+    from graphrag_eval_async.catalogue.conditions import Condition
     from graphrag_eval_async.cli.exits import Ending, Exit, Interrupts
+    from graphrag_eval_async.inference.running import Interval
     from graphrag_eval_async.records import Rejects
     from graphrag_eval_async.reference import Reference
 
@@ -59,101 +59,158 @@ REPOSITORY = "GITHUB_WORKSPACE"
 """The environment variable with the folder of the repository in GitHub Actions."""
 
 
-def run(given: Given, interrupts: Interrupts) -> Exit:
-    _check(given)
-    files = files_of_results(given.results)
-    reference = load_reference(given.reference) if given.reference is not None else None
+OPTIONS_OF_COMPARISON = (
+    "config",
+    "max_drop",
+    "non_inferior",
+    "max_regressions",
+    "fail_on_regression",
+    "allow_missing",
+)
+"""The options that need a baseline."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReportOptions(RegressionOptions):
+    """The options of ``report``."""
+
+    results: list[str]
+    repeats: bool
+    reference: str | None
+    baseline: str | None
+    output: str | None
+    markdown: str | None
+    junit: str | None
+    github: bool
+    by: str | None
+    gate: list[Condition]
+    config: str | None
+    pass_if: list[Condition]
+    worst: int
+    rejects: str | None
+    level: float
+    interval: Interval | None
+
+
+def run(options: ReportOptions, interrupts: Interrupts) -> Exit:
+    """Read finished results, and write a report in each format that the options ask for."""
+    _check_options(options)
+    files = files_of_results(options.results)
+    reference = None
+    if options.reference is not None:
+        reference = load_reference(options.reference)
     reading = Reading(
-        given.pass_if,
+        options.pass_if,
         reference,
-        compares=given.baseline is not None,
-        primary=primary_of(given),
-        non_inferior=margins_of(given),
-        first_tag_keys=named_tag_keys(given),
+        compares=options.baseline is not None,
+        primary=primary_metrics(options.config),
+        non_inferior=options.margin_by_metric(),
+        first_tag_keys=named_tag_keys(options.gate, options.by),
     )
-    collected = None if given.output is None else ReportResults()  # It needs the extra `web`.
-
     repeated = RepeatedQuestions(files)
+    collected = None
+    if options.output is not None:
+        # It needs the extra `web`.
+        collected = ReportResults()
 
-    def add(path: str, result: dict[str, Any]) -> None:
+    def add_result(path: str, result: dict[str, Any]) -> None:
         reading.add(result)
         repeated.add(path, result)
         if collected is not None:
             collected.add(result)
 
     sources: list[tuple[str, Callable[[dict[str, Any]], object]]] = []
-    if given.baseline is not None:
-        sources.append((given.baseline, reading.add_baseline))
-    sources += [(path, partial(add, path)) for path in files]
-    rejects, ending = read_to_end(given, sources, interrupts)
-    list_rejects(given, rejects)
-    merged_systems = None if given.repeats else repeated.warning()
+    if options.baseline is not None:
+        sources.append((options.baseline, reading.add_baseline))
+    sources += [(path, partial(add_result, path)) for path in files]
+    rejects, ending = read_to_end(sources, interrupts, rejects_path=options.rejects)
+    list_rejects(rejects)
+
+    merged_systems = None if options.repeats else repeated.warning()
     if merged_systems is not None:
         tell(sys.stderr, one_line(f"warning: {merged_systems}"))
     failures: list[str] = []
     if ending.is_complete:
-        summary = replace(
-            _summary(given, reading, rejects, reference), merged_systems=merged_systems
-        )
-        _check_conditions(given, summary.snapshot, reference)
+        summary = _summary(options, reading, rejects, reference)
+        summary = replace(summary, merged_systems=merged_systems)
+        _check_conditions(options, summary.snapshot, reference)
         failures, _ = failed_and_held(summary.gates)
-        ending = _write(given, ending, summary, collected)
+        ending = _write(options, ending, summary, collected)
     return end(ending, rejects, failures)
 
 
-def _check(given: Given) -> None:
-    """Raise a `UsageError` if options do not go together."""
-    needs_reference(given)
-    if given.baseline is None:
-        names = "config max_drop non_inferior max_regressions fail_on_regression allow_missing"
-        refuse(given, names, "{} needs --baseline FILE")
-    written = [given.junit, given.markdown]
+def _check_options(options: ReportOptions) -> None:
+    """Check that options go together, and make the folders of files that will be written.
+
+    Raises:
+        UsageError: they do not, or a folder cannot be made.
+    """
+    check_reference_for_gates(options.gate, options.reference)
+    if options.baseline is None:
+        options.refuse(*OPTIONS_OF_COMPARISON, message="{} needs --baseline FILE")
     check_distinct(
-        [*given.results, given.baseline, given.reference], [given.rejects, given.output, *written]
+        [*options.results, options.baseline, options.reference],
+        [options.rejects, options.output, options.junit, options.markdown],
     )
-    for path in filter(None, written):
-        make_folder_of(path)
+    for path in (options.junit, options.markdown):
+        if path:
+            make_folder_of(path)
 
 
 def _check_conditions(
-    given: Given, snapshot: Mapping[str, Any], reference: Reference | None
+    options: ReportOptions, snapshot: Mapping[str, Any], reference: Reference | None
 ) -> None:
     """Raise a `UsageError` if no result has the metric of a condition, not even without a value."""
-    check_read(given, snapshot, reference)
-    known = metrics_read(snapshot["micro"])
-    for condition in given.pass_if:
-        if known is not None and condition.metric not in known:
-            hint = did_you_mean(condition.metric, known)
+    check_gates_after_reading(options.gate, options.by, snapshot, reference)
+    metrics = metrics_read(snapshot["micro"])
+    if metrics is None:
+        return
+    for condition in options.pass_if:
+        if condition.metric not in metrics:
+            hint = did_you_mean(condition.metric, metrics)
             raise UsageError(f"--pass-if: no result has the metric {condition.metric!r}; {hint}")
 
 
 def _summary(
-    given: Given, reading: Reading, rejects: Rejects, reference: Reference | None
+    options: ReportOptions, reading: Reading, rejects: Rejects, reference: Reference | None
 ) -> Summary:
-    """Return the summary of all results, with its gates checked and its questions found."""
+    """Return the summary of all results, with its gates checked and its questions found.
+
+    Args:
+        options: the options of the command.
+        reading: the results.
+        rejects: the lines that are no results.
+        reference: the reference set; None if it is not known.
+    """
     summary = reading.summary(
-        level=given.level,
-        interval=given.interval,
+        level=options.level,
+        interval=options.interval,
         rejected=rejects.counts,
         rejects=listed_rejects(rejects),
-        listed=given.worst,
-        by=given.by,
+        listed=options.worst,
+        by=options.by,
     )
     missing: set[str] = set()
     if reference is not None:
         answered = {
             question.question_id for question in summary.questions if question.kind != NO_RESPONSE
         }
-        missing = {*reference.questions} - answered
-    gates = check_each(given.gate, summary.snapshot, reference, missing)
+        missing = set(reference.questions) - answered
+    gates = check_each(options.gate, summary.snapshot, reference, missing)
     if reading.comparison is not None and summary.comparison is not None:
-        gates += check_regressions(given, reading.comparison, summary.comparison)
-    places, texts = _find_questions(given, summary)
+        gates += check_regressions(options, reading.comparison, summary.comparison)
+    places, texts = _find_questions(options.results, summary)
     return replace(summary, gates=gates, places=places, texts=texts)
 
 
-def _find_questions(given: Given, summary: Summary) -> tuple[dict[str, str], dict[str, str]]:
+def _find_questions(
+    paths: Sequence[str], summary: Summary
+) -> tuple[dict[str, str], dict[str, str]]:
     """Read the results of the listed questions again.
+
+    Args:
+        paths: the files of the results.
+        summary: the summary, which lists the questions.
 
     Returns:
         The place of the worst result of each question as ``NAME:LINE``, and the text of the
@@ -168,7 +225,7 @@ def _find_questions(given: Given, summary: Summary) -> tuple[dict[str, str], dic
     places: dict[str, str] = {}
     ranks: dict[str, tuple[bool, float]] = {}
     # Standard input cannot be read again.
-    for file in expand([path for path in given.results if path != "-"]):
+    for file in expand([path for path in paths if path != "-"]):
         for question, place, result in results_of_questions(file, summary.listed_questions):
             text = result.get("question_text")
             if isinstance(text, str):
@@ -188,29 +245,31 @@ def _rank_of_result(result: Mapping[str, Any], metric: str) -> tuple[bool, float
 
 
 def _write(
-    given: Given,
+    options: ReportOptions,
     ending: Ending,
     summary: Summary,
     collected: ReportResults | None,
 ) -> Ending:
     """Write a report in each format that the options ask for."""
-    if collected is not None:
-        page = html_report(summary, collected, title=f"Report on {', '.join(given.results)}")
-        ending = ending.attempt(partial(write_page, given.output, page))
-    has_another_format = given.output or given.junit or given.github
-    if given.markdown is not None or not has_another_format:
-        path = given.markdown or "-"
+    if collected is not None and options.output is not None:
+        page = html_report(summary, collected, title=f"Report on {', '.join(options.results)}")
+        ending = ending.attempt(partial(write_page, options.output, page))
+    has_another_format = options.output or options.junit or options.github
+    if options.markdown is not None or not has_another_format:
+        path = options.markdown or "-"
         text = render_markdown(summary)
-        ending = ending.attempt(partial(write_page, path, text, page_stream(given)))
-    if given.junit is not None:
-        ending = ending.attempt(partial(write_page, given.junit, render_junit(summary)))
-    if not given.github:
+        ending = ending.attempt(
+            partial(write_page, path, text, page_stream(options.rejects, options.output))
+        )
+    if options.junit is not None:
+        ending = ending.attempt(partial(write_page, options.junit, render_junit(summary)))
+    if not options.github:
         return ending
-    if given.reference is not None:
+    if options.reference is not None:
         summary = replace(
             summary,
-            reference_file=_path_in_repository(given.reference),
-            reference_lines=lines_of_questions(given.reference),
+            reference_file=_path_in_repository(options.reference),
+            reference_lines=lines_of_questions(options.reference),
         )
     return ending.attempt(partial(_annotate, summary))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter, defaultdict
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 from warnings import catch_warnings
@@ -11,7 +12,7 @@ from warnings import catch_warnings
 from graphrag_eval_async.cli.exits import Exit, Interrupts, run_to_end
 from graphrag_eval_async.cli.files import open_output
 from graphrag_eval_async.cli.records import read_records
-from graphrag_eval_async.cli.run import trace_format
+from graphrag_eval_async.cli.run import TraceOptions, make_trace_format
 from graphrag_eval_async.cli.run_summary import end
 from graphrag_eval_async.config.load import load_part
 from graphrag_eval_async.errors import (
@@ -30,29 +31,39 @@ from graphrag_eval_async.traces.format import format_for, record_reader
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from graphrag_eval_async.cli.command_table import Given
     from graphrag_eval_async.records import Record, Response
 
 SHOWN_QUESTIONS = 3
 """How many of the questions without a response are named; the others are counted."""
 
 
-def run(given: Given, interrupts: Interrupts) -> Exit:
+@dataclass(frozen=True, kw_only=True)
+class ValidateOptions(TraceOptions):
+    """The options of ``validate``."""
+
+    reference: str | None
+    responses: str | None
+    no_reference: str | None
+    strict: bool
+    config: str | None
+
+
+def run(options: ValidateOptions, interrupts: Interrupts) -> Exit:
     """Check a reference set and, if it is valid and there are responses, the responses."""
-    if given.config is not None:
-        _check_ragas_metrics(given.config)
-    if given.no_reference is not None:
-        if given.reference is not None:
+    if options.config is not None:
+        _check_ragas_metrics(options.config)
+    if options.no_reference is not None:
+        if options.reference is not None:
             raise UsageError("--no-reference RESPONSES cannot be combined with REFERENCE")
-        check = ResponsesCheck(given, NoReference())
-        return check.run(given.no_reference, interrupts, headline="no reference set")
-    if given.reference is None:
+        check = ResponsesCheck(options, NoReference())
+        return check.run(options.no_reference, interrupts, headline="no reference set")
+    if options.reference is None:
         raise UsageError("expected REFERENCE, or --no-reference RESPONSES")
 
     try:
         # The doubts are listed below.
         with catch_warnings(action="ignore", category=GraphragEvalWarning):
-            reference = load_reference(given.reference, strict=given.strict)
+            reference = load_reference(options.reference, strict=options.strict)
     except ReferenceDataError as error:
         tell(sys.stdout, one_line(error.headline))
         for problem in error.problems:
@@ -66,10 +77,10 @@ def run(given: Given, interrupts: Interrupts) -> Exit:
     headline = (
         f"reference set valid (templates: {len(reference.templates)}, questions: {len(reference)})"
     )
-    if given.responses is None:
+    if options.responses is None:
         tell(sys.stdout, headline)
         return Exit.OK
-    return ResponsesCheck(given, reference).run(given.responses, interrupts, headline=headline)
+    return ResponsesCheck(options, reference).run(options.responses, interrupts, headline=headline)
 
 
 def _list_doubts(doubts: Sequence[str]) -> None:
@@ -95,16 +106,16 @@ def _check_ragas_metrics(path: str) -> None:
 class ResponsesCheck:
     """Checks responses, or traces with responses, against a reference set."""
 
-    def __init__(self, given: Given, reference: Reference) -> None:
+    def __init__(self, options: ValidateOptions, reference: Reference) -> None:
         """Prepare to check.
 
         Args:
-            given: the options of the command.
+            options: the options of the command.
             reference: the reference set; `NoReference` if there is none.
         """
         self._reference = reference
-        self._is_strict = given.strict
-        self._trace_format = trace_format(given)
+        self._is_strict = options.strict
+        self._trace_format = make_trace_format(options)
         self._rejects = Rejects()
         self._responses_by_question = Counter[str]()
         # By template, the names of steps that agents executed, and the ids of answered questions.
@@ -120,8 +131,8 @@ class ResponsesCheck:
             self._read = record_reader(format_for(questions, self._trace_format), questions)
 
         aliases = {}
-        if given.config is not None:
-            aliases = load_part(given.config, "aliases").aliases
+        if options.config is not None:
+            aliases = load_part(options.config, "aliases").aliases
         reference_names = reference.step_names
         name_by_alias = names_by_alias(aliases, reference_names)
         self._names_by_step = step_names(name_by_alias, reference_names, ())

@@ -7,23 +7,25 @@ import os
 import resource
 import sys
 from contextlib import nullcontext, suppress
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias
 
-from graphrag_eval_async.cli.command_table import refuse
 from graphrag_eval_async.cli.commands.watch.changes import AlertCommand, AlertFile
 from graphrag_eval_async.cli.commands.watch.views import Screen, View, open_view
 from graphrag_eval_async.cli.exits import run_to_end
 from graphrag_eval_async.cli.gates import check_alerts, check_gates
+from graphrag_eval_async.cli.judges import judge_config
 from graphrag_eval_async.cli.run import (
+    LogOptions,
     check_files,
-    config_of,
-    exporting,
     make_stream,
+    make_trace_format,
     open_results,
-    reference_of,
+    read_reference,
     report_stream,
+    sending,
     stopping,
 )
 from graphrag_eval_async.config.model import judge_of
@@ -38,16 +40,17 @@ from graphrag_eval_async.monitor.facts import Facts
 from graphrag_eval_async.sources import Follower, JsonlFiles, follow_jsonl, read_jsonl
 from graphrag_eval_async.sources.paths import MEMBERS
 from graphrag_eval_async.sources.receiving import OtlpReceiver, receive_otlp
+from graphrag_eval_async.stream import evaluate_stream
 from graphrag_eval_async.traces.format import OTLP
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
 
-    from graphrag_eval_async.cli.command_table import Given
+    from graphrag_eval_async.aggregates import Last, Seconds
     from graphrag_eval_async.cli.exits import Exit, Interrupts
     from graphrag_eval_async.cli.run import Send
     from graphrag_eval_async.config import Config
-    from graphrag_eval_async.monitor.alerts import Change
+    from graphrag_eval_async.monitor.alerts import Alert, Change
     from graphrag_eval_async.stream import EvaluationStream
 
 Source: TypeAlias = Follower | JsonlFiles | OtlpReceiver
@@ -65,64 +68,84 @@ HAS_NO_FILES = f"has no {MEMBERS} file"
 """Why a given directory was not read."""
 
 
-def run(given: Given, interrupts: Interrupts) -> Exit:
-    """Run the command."""
-    given = _check_options(given)
-    config = config_of(given)
-    reference = reference_of(given)
-    check_files(given, config, *given.paths)
-    check_gates(given, reference, config)
-    check_alerts(given.alert, reference.templates, config)
+@dataclass(frozen=True, kw_only=True)
+class WatchOptions(LogOptions):
+    """The options of ``watch``."""
 
-    counting = Counting(given.window, given.show, given.alert)
+    paths: list[str]
+    otlp_listen: tuple[str, int] | None
+    start: Literal["beginning", "end"]
+    until_idle: float | None
+    exclude: list[str]
+    ignore_older: float | None
+    window: Last | Seconds
+    show: Literal["last", "worst"]
+    every: float
+    metrics: tuple[str, int] | None
+    web: tuple[str, int] | None
+    alert: list[Alert]
+    on_alert: str | None
+
+
+def run(options: WatchOptions, interrupts: Interrupts) -> Exit:
+    """Run the command."""
+    options = _check_options(options)
+    config = judge_config(options.config, options.llm)
+    reference = read_reference(options.reference)
+    check_files(options, config, *options.paths)
+    check_gates(options.gate, None, reference, config)
+    check_alerts(options.alert, reference.templates, config)
+
+    counting = Counting(options.window, options.show, options.alert)
     stop_following = asyncio.Event()
-    source = _open_source(given, stop_following)
-    stream, writer = make_stream(given, reference, source, config)
+    source = _open_source(options, stop_following)
+    make = partial(evaluate_stream, dedupe=options.dedupe, format=make_trace_format(options))
+    stream, writer = make_stream(options, reference, source, config, make=make)
     stream.tell_restored(counting.restore)
     with (
-        nullcontext() if given.metrics is None else MetricsServer(*given.metrics) as metrics,
-        nullcontext() if given.web is None else DashboardServer(*given.web) as web,
-        open_results(given, writer, interrupts) as lines,
-        exporting(given, lines) as send,
+        nullcontext() if options.metrics is None else MetricsServer(*options.metrics) as metrics,
+        nullcontext() if options.web is None else DashboardServer(*options.web) as web,
+        open_results(options, writer, interrupts) as lines,
+        sending(lines, otel=options.otel) as send,
     ):
-        paths = given.paths
+        paths = options.paths
         if isinstance(source, OtlpReceiver):
             paths = [f"http://{source.host}:{source.port}/v1/traces"]
         facts = Facts(
-            stream, counting, source=source, config=config, paths=paths, level=given.level
+            stream, counting, source=source, config=config, paths=paths, level=options.level
         )
-        view = open_view(facts, given.every, interrupts)
-        journal = given.output if given.resume else None
+        view = open_view(facts, options.every, interrupts)
+        journal = options.output if options.resume else None
         alert_file = AlertFile(journal, counting.alerts, lambda: stream.is_restored)
-        command = None if given.on_alert is None else AlertCommand(given.on_alert, view.say)
+        command = None if options.on_alert is None else AlertCommand(options.on_alert, view.say)
         work = _watch(stream, send, counting, view, alert_file, command)
 
         # Each server runs beside the work that is given to it.
         if web is not None:
             view.address = web.url
             view.say(f"dashboard: {web.url}")
-            board = Board(facts, counting, f"Watching {', '.join(paths)}", given.output)
+            board = Board(facts, counting, f"Watching {', '.join(paths)}", options.output)
             work = web.run(work, board)
         if metrics is not None:
             view.say(f"metrics: {metrics.address}")
-            work = metrics.run(work, _collector(given, stream, source, counting, config))
+            work = metrics.run(work, _collector(options, stream, source, counting, config))
 
         # A follower is stopped, not the stream: what it has read is still evaluated.
         stop = stop_following.set if isinstance(source, Follower) else stream.stop
-        ending = run_to_end(work, interrupts, drain=stopping(given, stream, stop))
+        ending = run_to_end(work, interrupts, drain=stopping(options, stream, stop))
         ending = ending.attempt(partial(view.finish, shown=stream.is_restored))
 
     unread = _unread_files(source)
     # What exists later, or can be read later, is an error only for a run that has ended by itself.
-    if given.until_idle is not None and ending.is_complete and unread:
-        ending = ending._replace(error=_unread_error(given, unread, counting.count))
+    if options.until_idle is not None and ending.is_complete and unread:
+        ending = ending._replace(error=_unread_error(options, unread, counting.count))
     return report_stream(
-        given,
+        options,
         stream,
         ending,
         reference=reference,
         config=config,
-        table=sys.stdout if isinstance(view, Screen) else sys.stderr,
+        output_stream=sys.stdout if isinstance(view, Screen) else sys.stderr,
         interval="anytime",  # Somebody looked at the run before its end.
         notes=[one_line(line) for line in _list_files(unread)],
     )
@@ -138,17 +161,19 @@ def _unread_files(source: Source) -> dict[str, str]:
     return missing | source.unread
 
 
-def _unread_error(given: Given, unread: Mapping[str, str], results: int) -> SourceError:
+def _unread_error(options: WatchOptions, unread: Mapping[str, str], results: int) -> SourceError:
     """Return the error of a run of whose input a part was not read.
 
     Args:
-        given: the options, with the paths.
+        options: the options, with the paths.
         unread: why paths and files were not read, by path.
         results: number of results of the run.
     """
-    is_all_missing = all(unread.get(path) in (NEVER_EXISTED, HAS_NO_FILES) for path in given.paths)
+    is_all_missing = all(
+        unread.get(path) in (NEVER_EXISTED, HAS_NO_FILES) for path in options.paths
+    )
     if is_all_missing and not results:
-        missing = ", ".join(f"{path} {unread[path]}" for path in given.paths)
+        missing = ", ".join(f"{path} {unread[path]}" for path in options.paths)
         return SourceError(f"nothing to watch: {missing}; check the path")
     return SourceError("; ".join(_list_files(unread)))
 
@@ -163,7 +188,7 @@ def _list_files(unread: Mapping[str, str]) -> list[str]:
 
 
 def _collector(
-    given: Given,
+    options: WatchOptions,
     stream: EvaluationStream,
     source: Source,
     counting: Counting,
@@ -176,78 +201,78 @@ def _collector(
         recent=counting.recent,
         source=source if isinstance(source, Follower) else None,
         alerts=counting.alerts.states,
-        reference=None if given.reference is None else os.path.basename(given.reference),
+        reference=None if options.reference is None else os.path.basename(options.reference),
         judge_model=judge_of(config),
     )
 
 
-def _check_options(given: Given) -> Given:
+def _check_options(options: WatchOptions) -> WatchOptions:
     """Return the options with the logs in `paths`.
 
     Raises:
         UsageError: options do not go together, or logs are missing.
     """
-    if given.no_reference is not None:
+    if options.no_reference is not None:
         # Without a reference set, all arguments are logs; `reference` holds the second one.
-        paths = [given.no_reference]
-        if given.reference is not None:
-            paths.append(given.reference)
-        given = given.replace(reference=None, paths=[*paths, *given.paths])
-    elif given.reference is None:
+        paths = [options.no_reference]
+        if options.reference is not None:
+            paths.append(options.reference)
+        options = replace(options, reference=None, paths=[*paths, *options.paths])
+    elif options.reference is None:
         raise UsageError("expected REFERENCE and PATH..., or --no-reference PATH...")
 
-    if given.otlp_listen is not None:
-        if given.paths or given.format not in (None, OTLP):
+    if options.otlp_listen is not None:
+        if options.paths or options.format not in (None, OTLP):
             raise UsageError(
                 "--otlp-listen cannot be combined with logs or a --format other than otlp"
             )
-        refuse(given, "until_idle", "--otlp-listen cannot be combined with {}")
-        given = given.replace(format=OTLP)
-    elif not given.paths:
+        options.refuse("until_idle", message="--otlp-listen cannot be combined with {}")
+        options = replace(options, format=OTLP)
+    elif not options.paths:
         raise UsageError("nothing to watch: name logs, or --otlp-listen HOST:PORT")
-    _check_standard_input(given)
+    _check_standard_input(options)
 
-    if not given.alert:
-        refuse(given, "on_alert", "{} needs --alert")
-    if "-" in {given.output, given.rejects}:
+    if not options.alert:
+        options.refuse("on_alert", message="{} needs --alert")
+    if "-" in {options.output, options.rejects}:
         raise UsageError("standard output shows the view: -o and --rejects need files")
-    return given
+    return options
 
 
-def _check_standard_input(given: Given) -> None:
+def _check_standard_input(options: WatchOptions) -> None:
     """Check that standard input is open and watched alone, without options for files.
 
     Raises:
         UsageError: it is not.
     """
-    if "-" not in given.paths:
+    if "-" not in options.paths:
         return
-    if len(given.paths) > 1:
+    if len(options.paths) > 1:
         raise UsageError("standard input (-) cannot be watched together with files")
     if sys.stdin is None:
         raise UsageError("standard input is closed")
     problem = "{} is for files; standard input (-) is read until it ends"
-    refuse(given, "until_idle start", problem)
+    options.refuse("until_idle", "start", message=problem)
 
 
-def _open_source(given: Given, stop_following: asyncio.Event) -> Source:
+def _open_source(options: WatchOptions, stop_following: asyncio.Event) -> Source:
     """Return what gives the lines: a receiver of traces, standard input, or a follower of logs.
 
     Args:
-        given: the options.
+        options: the options.
         stop_following: ends the follower, when it is set.
     """
-    if given.otlp_listen is not None:
-        return receive_otlp(*given.otlp_listen)
-    if given.paths == ["-"]:
+    if options.otlp_listen is not None:
+        return receive_otlp(*options.otlp_listen)
+    if options.paths == ["-"]:
         return read_jsonl("-")
     _raise_limit_of_open_files()
     return follow_jsonl(
-        given.paths,
-        start=given.start,
-        idle_timeout=given.until_idle,
-        exclude=given.exclude,
-        ignore_older=given.ignore_older,
+        options.paths,
+        start=options.start,
+        idle_timeout=options.until_idle,
+        exclude=options.exclude,
+        ignore_older=options.ignore_older,
         stop=stop_following,
     )
 
