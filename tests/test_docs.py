@@ -45,6 +45,10 @@ DEFAULTS = {
     "step names per template": "aggregates.steps.MOST_NAMES",
     "keys and values of tags": "catalogue.tags.MOST_KEYS catalogue.tags.MOST_VALUES",
     "live browsers": "monitor.dashboard_server.MAX_CLIENTS",
+    "connections to the live page or the OTLP receiver": "helpers.connections.MAX_CONNECTIONS",
+    "connections to the metrics": "exporters.scrape_server.MAX_SCRAPES",
+    "time until a request is complete": "helpers.connections.REQUEST_SECONDS",
+    "time until a response is read": "helpers.web_server.READING_SECONDS",
     "details in a report": (
         "reports.report_results.DETAILED reports.report_results.DETAIL_CHARACTERS"
     ),

@@ -13,6 +13,7 @@ PATCHES = {
     "steps.comparators.COMPARATORS": (
         "the table to which the page for contributors adds a comparator"
     ),
+    "helpers.connections.monotonic": "the clock, since a warning a minute would take minutes",
     "monitor.facts.time": "the clock, since silence of logs would take minutes",
     "reports.timeline.time": "the clock, since gaps between results would take minutes",
     "reports.history.time": "the clock, since a fall of scores would take minutes",

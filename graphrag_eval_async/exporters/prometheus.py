@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 from itertools import chain
+from threading import Thread
 from time import time
 from typing import TYPE_CHECKING, Any, Self
 
@@ -224,18 +225,23 @@ class MetricsServer:
     def __init__(self, host: str, port: int) -> None:
         """Listen; until `run`, the page is empty."""
         check_extra("serving metrics", "prometheus", "prometheus_client")
-        from prometheus_client import CollectorRegistry, make_wsgi_app, start_http_server
+        from prometheus_client import CollectorRegistry, make_wsgi_app
 
-        check, self._registry = HostCheck(host), CollectorRegistry()
+        from graphrag_eval_async.exporters.scrape_server import ScrapeServer
+
+        check = HostCheck(host)
         try:
-            self._server, self._thread = start_http_server(port, host, self._registry)
+            self._server = ScrapeServer(host, port)
         except OSError as error:
             problem = error.strerror or error
             raise UsageError(
                 f"cannot serve metrics on {check.name}:{port}: {problem}; choose another"
             ) from None
+        self._registry = CollectorRegistry()
         self._server.set_app(_answering(make_wsgi_app(self._registry), check))
         self.address = f"http://{check.name}:{self._server.server_port}/metrics"
+        self._thread = Thread(target=self._server.serve_forever, daemon=True)
+        self._thread.start()
 
     async def run(
         self, work: Coroutine[Any, Any, None], collector: Callable[[], PrometheusCollector]

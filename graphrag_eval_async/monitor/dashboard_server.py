@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlencode
 
 from graphrag_eval_async.errors import UsageError, check_extra
+from graphrag_eval_async.helpers.connections import connection_limit
 from graphrag_eval_async.helpers.threads import outlast
 from graphrag_eval_async.monitor.board import RESULT_METRICS, list_of, result_at, results_of
 from graphrag_eval_async.monitor.hosts import REFUSAL, HostCheck
@@ -21,7 +22,7 @@ from graphrag_eval_async.reports.evidence import outcome_of, result_names
 from graphrag_eval_async.reports.kept import KEPT, KEPT_OF_REASON
 from graphrag_eval_async.reports.overview import result_metrics
 from graphrag_eval_async.reports.rendering import STATIC, render, static
-from graphrag_eval_async.sources.receiving import listen, make_server
+from graphrag_eval_async.sources.receiving import listen
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
@@ -42,6 +43,9 @@ CLOSING_SECONDS = 0.5
 
 MAX_CLIENTS = 200
 """Maximum number of browsers that get updates."""
+
+CLIENTS_SHARE = 0.75
+"""Share of the connections that updates may take; the others are for loading pages."""
 
 MAX_DIGITS = 18
 """Maximum digits of a number in an address: it fits into 64 bits."""
@@ -86,6 +90,7 @@ class DashboardServer:
         bound_port = self._listening.getsockname()[1]
         self.url = f"http://{shown_host}:{bound_port}{self._base}/"
         self._clients = 0
+        self._max_clients = min(MAX_CLIENTS, int(connection_limit() * CLIENTS_SHARE))
         self._board: Board
         self._scanning = asyncio.Lock()
         self._closing = asyncio.Event()
@@ -110,6 +115,8 @@ class DashboardServer:
         from starlette.applications import Starlette
         from starlette.routing import Mount, Route
 
+        from graphrag_eval_async.helpers.web_server import WebServer
+
         self._board = board
         board.base = self._base
         routes: list[Route | Mount] = [
@@ -125,8 +132,8 @@ class DashboardServer:
         if self._base:
             routes = [Mount(self._base, routes=routes)]
         app = Starlette(routes=routes)
-        self._server = make_server(_guarded(app, self._check))
-        self._serving = asyncio.create_task(self._server.serve(sockets=[self._listening]))
+        self._server = WebServer(_guarded(app, self._check), self._listening, "live page")
+        self._serving = asyncio.create_task(self._server.serve())
 
     async def aclose(self) -> None:
         """End all connections and stop listening."""
@@ -221,7 +228,7 @@ class DashboardServer:
             page = self._board.of_reason(query["reason"])
         if page is None:
             return self._not_found("There is no such page.")
-        if self._clients >= MAX_CLIENTS:
+        if self._clients >= self._max_clients:
             return PlainTextResponse("too many clients", 503, {"Retry-After": "10"})
         # Counted here, not when the stream begins: many may ask at once.
         self._clients += 1

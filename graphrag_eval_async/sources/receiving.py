@@ -7,7 +7,7 @@ import base64
 import os
 import socket
 import zlib
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -19,16 +19,13 @@ from graphrag_eval_async.helpers.threads import CLOSING_SECONDS, outlast, run_in
 from graphrag_eval_async.records.line import MAX_LINE_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Iterator
+    from collections.abc import AsyncGenerator
 
     from starlette.requests import Request
     from starlette.responses import Response
 
 MAX_WAITING = 64
 """Maximum number of requests in progress or waiting; more are answered 503."""
-
-BODY_SECONDS = 30.0
-"""Timeout for receiving the body of a request, in seconds."""
 
 RETRY = {"Retry-After": "1"}
 """Header of an answer 503, in seconds."""
@@ -127,12 +124,14 @@ class OtlpReceiver:
         from starlette.applications import Starlette
         from starlette.routing import Route
 
+        from graphrag_eval_async.helpers.web_server import WebServer
+
         is_closed = self._listening.fileno() < 0
         if is_closed:
             raise UsageError("the receiver is closed; make another with receive_otlp")
         route = Route("/v1/traces", self._answer, methods=["POST"])
-        server = make_server(Starlette(routes=[route]))
-        serving = asyncio.create_task(server.serve(sockets=[self._listening]))
+        server = WebServer(Starlette(routes=[route]), self._listening, "OTLP receiver")
+        serving = asyncio.create_task(server.serve())
         # If the server ends by itself, end the loop below instead of waiting for ever.
         serving.add_done_callback(lambda _: self._send.close())
         try:
@@ -173,8 +172,6 @@ class OtlpReceiver:
         except ClientDisconnect:
             # The client is gone, so nobody reads this answer.
             return Response(status_code=400)
-        except TimeoutError:
-            return JSONResponse({"message": f"the body took more than {BODY_SECONDS:g} s"}, 408)
         finally:
             self._requests_in_progress -= 1
 
@@ -190,12 +187,10 @@ class OtlpReceiver:
 
         Raises:
             _RefusedRequest: too many requests wait, or this one is invalid.
-            TimeoutError: the body did not arrive in time.
         """
         if self._requests_in_progress > self._max_waiting:
             raise _RefusedRequest(503, "too many requests wait; try again")
-        async with asyncio.timeout(BODY_SECONDS):
-            body = await self._read_body(request)
+        body = await self._read_body(request)
         line = await run_in_thread(partial(_line_of_json, media_type, body))
         await self._send.send(line)
 
@@ -333,24 +328,3 @@ def listen(host: str, port: int) -> socket.socket:
             # The text of the error itself would repeat the address.
             reason = os.strerror(number)
         raise UsageError(f"cannot listen on {host}:{port}: {reason}") from None
-
-
-def make_server(app: Any) -> Any:
-    """Return a uvicorn server for an ASGI app that does not touch signals and logging."""
-    import uvicorn
-
-    class Server(uvicorn.Server):
-        @contextmanager
-        def capture_signals(self) -> Iterator[None]:
-            """Leave the signal handlers as they are."""
-            yield
-
-    config = uvicorn.Config(
-        app,
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        lifespan="off",
-        timeout_graceful_shutdown=1,
-    )
-    return Server(config)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import select
 import signal
 import subprocess
@@ -121,13 +122,19 @@ def start(
     stdin: int | BinaryIO = subprocess.DEVNULL,
     stdout: int | BinaryIO = subprocess.PIPE,
     stderr: int | BinaryIO = subprocess.PIPE,
+    open_files: int | None = None,
 ) -> subprocess.Popen[bytes]:
-    """The command line in a process of its own, in which any warning is an error."""
+    """The command line in a process of its own, in which any warning is an error.
+
+    `open_files` limits how many files it may have open.
+    """
 
     def prepare() -> None:
         # Where the tests run in the background, children would ignore what their parent does.
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, signal.SIG_DFL)
+        if open_files is not None:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (open_files, open_files))
 
     process = subprocess.Popen(
         [sys.executable, "-W", "error", "-m", "graphrag_eval_async", *arguments],
