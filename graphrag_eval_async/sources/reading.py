@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import glob
+import logging
 import os
 from contextlib import ExitStack
-from functools import cached_property
-from stat import S_ISREG
+from functools import cache, cached_property
+from stat import S_ISDIR, S_ISREG
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from graphrag_eval_async.errors import SourceError, UsageError, check_integer
@@ -48,6 +49,8 @@ if TYPE_CHECKING:
     from fsspec.core import OpenFile
 
     from graphrag_eval_async.records import Record
+
+LOGGER = logging.getLogger("graphrag_eval_async.sources")
 
 TABLES = "*.parquet"
 """The Parquet files of a directory, which may hold results."""
@@ -437,6 +440,7 @@ def _files_at(path: str) -> list[str]:
 
     matches = sorted(glob.glob(path, recursive=True))
     files = [match for match in matches if not os.path.isdir(match)]
+    files = _without_special_files(files)
     if not files:
         raise SourceError(f"{path}: there is no such file, and no file matches it as a pattern")
     return files
@@ -453,11 +457,38 @@ def _files_in_directory(folder: str) -> list[str]:
     except OSError as error:
         raise unreadable(folder, error) from error
     files = [os.path.join(folder, name) for name in names if _is_read_from_directory(name)]
+    files = _without_special_files(files)
     if not files:
         raise SourceError(
             f"{folder}: cannot be read: there is no {MEMBERS}, {MEMBERS}.gz or {TABLES} in it"
         )
     return files
+
+
+def _without_special_files(paths: Iterable[str]) -> list[str]:
+    """Return the paths of files, except named pipes, sockets and devices, which are skipped.
+
+    Nobody has named these files, and a named pipe without a writer would be waited for for ever.
+    """
+    files = []
+    for path in paths:
+        try:
+            mode = os.stat(path).st_mode
+        except OSError:
+            # Reading the file will say what is wrong.
+            files.append(path)
+            continue
+        if S_ISREG(mode) or S_ISDIR(mode):
+            files.append(path)
+        else:
+            _warn_of_special_file(path)
+    return files
+
+
+@cache  # Paths are expanded more than once, and a warning should come once.
+def _warn_of_special_file(path: str) -> None:
+    """Log that a file of a directory or a glob is skipped, since it is no regular file."""
+    LOGGER.warning("%s: skipped: a pipe, socket or device; name it itself to read it", path)
 
 
 def _is_read_from_directory(name: str) -> bool:

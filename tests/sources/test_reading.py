@@ -6,8 +6,10 @@ import asyncio
 import gzip
 import hashlib
 import os
+import socket
 import threading
 import tracemalloc
+from contextlib import chdir
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -183,6 +185,26 @@ async def test_cancelled_readers_leave_nothing_open(name: str, tmp_path: Path) -
                 group.create_task(read_until_cancelled(turns))
         assert [task.result() for task in whole] == [lines, lines]
     assert open_files() == before
+
+
+def bind_socket(path: Path) -> None:
+    """Make a socket file that nobody listens on."""
+    with socket.socket(socket.AF_UNIX) as unbound, chdir(path.parent):
+        # The whole path may be too long for the address of a socket.
+        unbound.bind(path.name)
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, bind_socket], ids=["pipe", "socket"])
+@pytest.mark.parametrize("pattern", ["", "*.jsonl", "**/*"], ids=["directory", "glob", "deep"])
+async def test_special_files_in_a_directory_are_skipped(
+    make: Any, pattern: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    make(tmp_path / "a.jsonl")
+    (tmp_path / "b.jsonl").write_bytes(TEXT)
+    async with asyncio.timeout(WAIT_SECONDS):
+        assert b"".join(await read(f"{tmp_path}/{pattern}")) == TEXT.replace(b"\n", b"")
+    [warning] = caplog.messages
+    assert warning.startswith(f"{tmp_path}/a.jsonl: skipped: a pipe, socket or device")
 
 
 @pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop])
