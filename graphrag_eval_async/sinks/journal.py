@@ -7,7 +7,7 @@ import logging
 import os
 import stat
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from math import inf
@@ -41,7 +41,7 @@ from graphrag_eval_async.sinks.files import LockedFile, drafted, flush
 from graphrag_eval_async.sinks.rejects import MAX_REJECT_BYTES, Rejected, reject_line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from graphrag_eval_async.records import Copy
     from graphrag_eval_async.records.evaluation import Evaluation
@@ -49,7 +49,13 @@ if TYPE_CHECKING:
 
 LOGGER = logging.getLogger("graphrag_eval_async.journal")
 
-BESIDE = (".run", ".rejects", ".damaged", ".late", ".watch")
+DAMAGED = ".damaged"
+"""Suffix of the file for lines that cannot be read, and for duplicates."""
+
+REPLACED = ".replaced"
+"""Suffix of the file for results and rejects whose responses are evaluated again."""
+
+BESIDE = (".run", ".rejects", DAMAGED, REPLACED, ".late", ".watch")
 """Suffixes of the files beside a journal."""
 
 READ_BYTES = 1 << 20
@@ -63,12 +69,14 @@ FLUSH_SECONDS = 1.0
 class Journal:
     """A JSONL file of results, to which a stream appends and from which it resumes.
 
-    Beside ``results.jsonl``, it creates three files:
+    Beside ``results.jsonl``, it creates up to four files:
 
     - ``results.jsonl.run`` has fingerprints of reference set, configuration and version;
     - ``results.jsonl.rejects`` has the rejects;
-    - ``results.jsonl.damaged``, if needed, has lines that were removed from the journal: lines that
-      cannot be read, whose responses are evaluated again, duplicates, and replaced results.
+    - ``results.jsonl.damaged``, if needed, has lines that cannot be read, whose responses are
+      evaluated again, and duplicates;
+    - ``results.jsonl.replaced``, if needed, has results and rejects whose responses are evaluated
+      again because `retry_failed` or `retry_errors` asks for it.
 
     A killed process loses nothing that was written. Results are flushed to disk once a second and
     at the end, so a power failure loses about the last second.
@@ -127,12 +135,13 @@ class _RestoreProgress:
     Attributes:
         offset: offset of the next line.
         staying: number of lines that stay in the file.
-        set_aside: offsets of lines to move to the ``.damaged`` file.
+        set_aside: for each line to move to another file, the suffix of that file, by the offset
+            of the line.
     """
 
     offset: int = 0
     staying: int = 0
-    set_aside: set[int] = field(default_factory=set)
+    set_aside: dict[int, str] = field(default_factory=dict)
 
 
 class OpenJournal:
@@ -271,7 +280,7 @@ class OpenJournal:
     # Earlier runs
 
     async def _restore(self, file: LockedFile, restore_line: Callable[[bytes], bool]) -> int:
-        """Restore the lines of a file, and move lines that do not stay to the ``.damaged`` file.
+        """Restore the lines of a file, and move lines that do not stay to another file.
 
         Args:
             file: the file of results or of rejects.
@@ -312,22 +321,26 @@ class OpenJournal:
             progress: how far the file was restored; this updates it.
         """
         for line in lines:
-            if not line.endswith(b"\n"):
+            if line.endswith(b"\n"):
+                suffix = self._suffix_of_new_file(
+                    line, restore_line, path=file.path, offset=progress.offset
+                )
+                if suffix is None:
+                    progress.staying += 1
+                else:
+                    progress.set_aside[progress.offset] = suffix
+            else:
                 # A crash has cut off the last line.
                 file.cut_to(progress.offset)
-            elif self._stays(line, restore_line, path=file.path, offset=progress.offset):
-                progress.staying += 1
-            else:
-                progress.set_aside.add(progress.offset)
             progress.offset += len(line)
             yield
 
-    def _stays(
+    def _suffix_of_new_file(
         self, line: bytes, restore_line: Callable[[bytes], bool], *, path: str, offset: int
-    ) -> bool:
-        """Restore a line, and return whether it stays in its file.
+    ) -> str | None:
+        """Restore a line, and return the suffix of the file that it moves to; None if it stays.
 
-        A damaged line does not stay. This logs a warning about it.
+        This logs a warning about a damaged line.
 
         Args:
             line: the line.
@@ -336,7 +349,7 @@ class OpenJournal:
             offset: offset of the line, for the warning.
         """
         try:
-            return restore_line(line)
+            stays = restore_line(line)
         except (ValueError, TypeError, KeyError, AggregationError) as error:
             LOGGER.warning(
                 "%s: byte %d: not a result or reject; the line is set aside: %r",
@@ -345,7 +358,8 @@ class OpenJournal:
                 error,
             )
             self.damaged += 1
-            return False
+            return DAMAGED
+        return None if stays else REPLACED
 
     def _restore_result(self, line: bytes) -> bool:
         """Restore a result of an earlier run, and return whether it stays in the journal.
@@ -399,33 +413,42 @@ class OpenJournal:
         if line in self._done:
             raise ValueError("the line is there already, here or among the results")
 
-    def _set_aside(self, file: LockedFile, offsets: Container[int]) -> None:
-        """Move the lines at these offsets of a file to the ``.damaged`` file.
+    def _set_aside(self, file: LockedFile, suffixes: Mapping[int, str]) -> None:
+        """Move lines of a file to other files beside the journal.
 
         If the process crashes meanwhile, some of the lines may be in both files.
+
+        Args:
+            file: the file.
+            suffixes: for each line to move, the suffix of the other file, by the offset of the
+                line.
         """
         mode = stat.S_IMODE(os.stat(file.path).st_mode)
 
-        def open_damaged(path: str, flags: int) -> int:
-            """Open the ``.damaged`` file with the mode of the journal, unless it is a link."""
+        def open_with_mode(path: str, flags: int) -> int:
+            """Open a file with the mode of the journal, unless it is a link."""
             return os.open(path, flags | os.O_NOFOLLOW, mode)
 
-        with (
-            open(f"{self.path}.damaged", "ab", opener=open_damaged) as damaged,
-            drafted(file.path) as draft,
-            open(draft, "wb") as staying,
-            open(file.path, "rb") as lines,
-        ):
+        with ExitStack() as files:
+            moved = {
+                suffix: files.enter_context(
+                    open(f"{self.path}{suffix}", "ab", opener=open_with_mode)
+                )
+                for suffix in sorted({*suffixes.values()})
+            }
+            draft = files.enter_context(drafted(file.path))
+            staying = files.enter_context(open(draft, "wb"))
+            lines = files.enter_context(open(file.path, "rb"))
             offset = 0
             for line in lines:
-                if offset in offsets:
-                    damaged.write(line)
-                else:
-                    staying.write(line)
+                suffix = suffixes.get(offset)
+                destination = staying if suffix is None else moved[suffix]
+                destination.write(line)
                 offset += len(line)
             # The moved lines must be on disk before the draft replaces the file, or a crash could
             # lose them.
-            flush(damaged)
+            for new_file in moved.values():
+                flush(new_file)
             flush(staying)
         # The draft has replaced the file, so the new file has to be locked.
         file.reopen()

@@ -157,7 +157,7 @@ def evaluate_agent(
             its answer, but the call occupies one of `max_concurrency` slots until it returns.
             Neither closing the stream nor the end of the process waits for it.
         retry_errors: whether to ask again the questions whose responses in the journal are errors
-            or were rejected. Their lines move to the file ``.damaged`` beside the journal. A
+            or were rejected. Their lines move to the file ``.replaced`` beside the journal. A
             journal does not know the agent: use another journal for another agent.
         options: the other options of `evaluate_stream`. `max_in_flight` limits the questions asked
             and not yet handed out; default: 4 times `max_concurrency`, at least 8. `dedupe` has no

@@ -321,7 +321,7 @@ async def test_a_journal_asks_only_what_was_not_answered(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("retry", [False, True])
 async def test_errors_are_answers_unless_they_are_retried(tmp_path: Path, retry: bool) -> None:
-    path, aside = tmp_path / "results.jsonl", tmp_path / "results.jsonl.damaged"
+    path, aside = tmp_path / "results.jsonl", tmp_path / "results.jsonl.replaced"
 
     async def failing(question: Question) -> Any:
         if question.id == "q0":

@@ -83,7 +83,7 @@ def test_each_result_and_each_reject_is_a_line(path: Path) -> None:
 
 def test_files_beside_the_journal_are_no_responses(path: Path) -> None:
     (path.parent / "log").write_bytes(LINES[0])
-    for suffix in (".run", ".rejects", ".damaged", ".late", ".watch"):
+    for suffix in (".run", ".rejects", ".damaged", ".replaced", ".late", ".watch"):
         path.with_name(f"results.jsonl{suffix}").write_bytes(b"" if suffix == ".run" else b"{}\n")
     results, stream = complete(read_jsonl(f"{path.parent}/*"), path)
     assert (len(results), stream.rejects.total) == (1, 0)
