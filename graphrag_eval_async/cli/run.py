@@ -27,7 +27,7 @@ from graphrag_eval_async.helpers.text import one_line, percent, plural
 from graphrag_eval_async.inference.running import RunningAggregates
 from graphrag_eval_async.reference import NoReference, Reference, load_reference
 from graphrag_eval_async.sinks import RejectWriter
-from graphrag_eval_async.sinks.journal import Journal
+from graphrag_eval_async.sinks.journal import DAMAGED, REPLACED, Journal
 from graphrag_eval_async.stream import EvaluationStream, evaluate_stream
 from graphrag_eval_async.traces.format import OTLP, TraceFormat
 from graphrag_eval_async.traces.trace import FAILURES
@@ -47,10 +47,13 @@ if TYPE_CHECKING:
     from graphrag_eval_async.stream.until import Decision
 
 
+MAX_UNFINISHED = 20
+"""Maximum number of responses without a result that the summary names; the others are counted."""
+
 Send: TypeAlias = "Callable[[Mapping[str, Any]], Awaitable[None]]"
 """Sends a result to all that take results."""
 
-FILES_OF_JOURNAL = ("", ".run", ".damaged", ".watch")
+FILES_OF_JOURNAL = ("", ".run", DAMAGED, REPLACED, ".watch")
 """What follows the name of the output in the names of the files of a journal."""
 
 
@@ -384,6 +387,7 @@ def report_stream(
     if stream.decision is not None:
         all_notes += _describe_decision(stream.decision, unit)
     all_notes += note_without_comparison(stream, reference, config)
+    all_notes += _describe_unfinished(stream)
     return report(
         options,
         stream,
@@ -498,6 +502,17 @@ def note_without_comparison(
     return ["answers are not compared: set `match` on questions, or `answer_match` in --config"]
 
 
+def _describe_unfinished(stream: EvaluationStream) -> list[str]:
+    """Return a line that names responses that were read, but not evaluated before the run ended."""
+    questions = stream._unfinished
+    if not questions:
+        return []
+    listed = ", ".join(one_line(question, limit=80) for question in questions[:MAX_UNFINISHED])
+    if len(questions) > MAX_UNFINISHED:
+        listed += ", ..."
+    return [f"{plural(len(questions), 'response')} not evaluated: {listed}"]
+
+
 def _describe_journal(journal: OpenJournal, skipped: int, options: RunOptions) -> list[str]:
     """Return lines about what a journal held.
 
@@ -511,12 +526,12 @@ def _describe_journal(journal: OpenJournal, skipped: int, options: RunOptions) -
         f"{plural(journal.rejected, 'reject')} from before"
     )
     if journal.damaged:
-        summary += f", {journal.damaged} damaged lines set aside in {journal.path}.damaged"
+        summary += f", {journal.damaged} damaged lines set aside in {journal.path}{DAMAGED}"
     summary += f", {plural(skipped, 'line')} skipped as done"
     lines = [one_line(summary)]
     if journal.failed:
         if options.retry_failed:
-            treatment = f"set aside in {journal.path}.damaged"
+            treatment = f"set aside in {journal.path}{REPLACED}"
         else:
             treatment = "kept; --retry-failed evaluates them again"
         failed = plural(journal.failed, "result")

@@ -66,6 +66,8 @@ class Counts:
         samples: number of the last sample of each answered question, by id. The answers to a
             question are its samples 1, 2 and so on. If earlier runs have left a gap in these
             numbers, it is the number before the first gap.
+        unfinished: ids of the questions whose responses were read, but whose evaluation ended
+            without a result, because the run ended before.
         rejects_are_read: whether the caller has asked for the rejects, or gets them anyway.
         warns_at_close: whether to warn of rejects when the stream is closed instead of after the
             last result, as the caller may still ask for them in between.
@@ -81,6 +83,7 @@ class Counts:
     observers: Observers
     rejects: Rejects = field(default_factory=Rejects)
     samples: dict[str, int] = field(default_factory=dict)
+    unfinished: list[str] = field(default_factory=list)
     rejects_are_read: bool = False
     warns_at_close: bool = False
 

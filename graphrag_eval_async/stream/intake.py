@@ -229,19 +229,38 @@ class Intake:
         Returns:
             the evaluation; None if it needs a judge and `drop_unsent` has been called.
         """
-        if evaluation is None:
-            executed = await self.evaluator.execute(response, self.execution)
-            evaluation = await self.evaluator.score_in_thread(response, sample, executed)
-            self._record_source(evaluation, source)
-            if not self.evaluator.pending(evaluation):
-                return evaluation
-        if self.options.stages:
-            hand_out(part_of(evaluation, self.evaluator.pending(evaluation)))
-        is_judged = await self.evaluator.judge(evaluation, self.session)
+        is_finished = False
+        try:
+            if evaluation is None:
+                executed = await self.evaluator.execute(response, self.execution)
+                evaluation = await self.evaluator.score_in_thread(response, sample, executed)
+                self._record_source(evaluation, source)
+            is_judged = await self._judge(evaluation, hand_out)
+            is_finished = True
+        finally:
+            if not is_finished:
+                # An error has ended the run, or a signal.
+                self.counts.unfinished.append(response.question_id)
         if not is_judged:
             self.counts.give_back_sample(response.question_id)
             return None
         return evaluation
+
+    async def _judge(self, evaluation: Evaluation, hand_out: HandOut) -> bool:
+        """Add what judges say to a scored evaluation, if it needs a judge.
+
+        Args:
+            evaluation: the evaluation.
+            hand_out: delivers the evaluation before it is judged, if `stages` asks for that.
+
+        Returns:
+            whether the evaluation is complete. It is not if `drop_unsent` has been called.
+        """
+        if not self.evaluator.pending(evaluation):
+            return True
+        if self.options.stages:
+            hand_out(part_of(evaluation, self.evaluator.pending(evaluation)))
+        return await self.evaluator.judge(evaluation, self.session)
 
     def _record_source(self, evaluation: Evaluation, source: ResultSource | None) -> None:
         """Set the source of a new evaluation, and count the judge's calls that its plan skips."""

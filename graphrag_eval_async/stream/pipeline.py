@@ -201,6 +201,11 @@ class EvaluationStream:
         return [question for question in self.reference.questions if question not in answered]
 
     @property
+    def _unfinished(self) -> list[str]:
+        """Ids of the questions whose responses were read, but have no result, as the run ended."""
+        return self._counts.unfinished
+
+    @property
     def _has_ended(self) -> bool:
         """Whether reading has ended, and all results were yielded."""
         return self._results.state == "ended" and self._results.in_flight == 0

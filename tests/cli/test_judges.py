@@ -85,6 +85,7 @@ def test_a_judge_without_quota_ends_the_run(
     assert micro["number_of_success_samples"] == len(results)
     out, err = capfd.readouterr()
     assert "Means by template" in out
+    assert "\n1 response not evaluated: q2\n" in out
     assert err.splitlines()[-1].startswith("Error: unavailable: ")
     assert KEY not in out + err
 
@@ -160,9 +161,10 @@ def test_results_with_failed_metrics_are_evaluated_again(
         assert server.counts.requests == 3
     assert "1 result from before with failed metrics: kept; --retry-failed evaluates" in told[1]
     assert (
-        f"1 result from before with failed metrics: set aside in {folder.file('out')}.damaged"
+        f"1 result from before with failed metrics: set aside in {folder.file('out')}.replaced"
         in told[2]
     )
+    assert not (folder.path / "out.damaged").exists()
     assert "3 lines skipped as done" in told[2]
     assert "$0.0009, $0.0006 of it before" in told[2]
     assert "failed metrics" not in told[0] + told[3]
