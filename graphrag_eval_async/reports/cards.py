@@ -58,11 +58,18 @@ class Card:
 
 
 def metric_cards(facts: Mapping[str, Any], timeline: Timeline) -> list[Card]:
-    """Return the cards of the first scores, of scores without a value, and of errors."""
+    """Return the cards of a run.
+
+    They are the cards of the first `MAX_CARDS` scores, then of scores without a value, then of the
+    error rate, if there are results.
+
+    Args:
+        facts: the state of the run.
+        timeline: how its scores moved over time.
+    """
     overall = facts["overall"]
-    cards = _merge_equal_cards(
-        [_score_card(name, facts, timeline) for name in scores_of(overall)[:MAX_CARDS]]
-    )
+    shown_scores = scores_of(overall)[:MAX_CARDS]
+    cards = _merge_equal_cards([_score_card(name, facts, timeline) for name in shown_scores])
     for name, problem in _scores_without_value(overall):
         cards.append(Card(name=name, problem=problem))
     if overall["samples"]["total"]:
@@ -71,41 +78,46 @@ def metric_cards(facts: Mapping[str, Any], timeline: Timeline) -> list[Card]:
 
 
 def _merge_equal_cards(cards: Sequence[Card]) -> list[Card]:
-    """Return cards in the same order, with one for all scores that have always been equal."""
-    merged: dict[tuple[object, ...], Card] = {}
+    """Return the cards in their order, with equal ones merged into one with all their names.
+
+    Cards are equal if their numbers are, and the lines in their charts.
+    """
+    card_by_content: dict[tuple[object, ...], Card] = {}
     for card in cards:
-        path = None if card.chart is None else card.chart.recent
-        key = (card.value, card.rest, card.coverage, card.is_worse, path)
-        earlier = merged.get(key)
+        line_in_chart = None
+        if card.chart is not None:
+            line_in_chart = card.chart.recent
+        content = (card.value, card.rest, card.coverage, card.is_worse, line_in_chart)
+        earlier = card_by_content.get(content)
         if earlier is None:
-            merged[key] = card
+            card_by_content[content] = card
         else:
-            merged[key] = replace(earlier, name=f"{earlier.name} and {card.name}")
-    return [*merged.values()]
+            card_by_content[content] = replace(earlier, name=f"{earlier.name} and {card.name}")
+    return [*card_by_content.values()]
 
 
 def _score_card(name: str, facts: Mapping[str, Any], timeline: Timeline) -> Card:
-    """Return the card of a score: its recent mean, and that of all results."""
+    """Return the card of a score: its mean over the recent results, and over all results."""
     overall = facts["overall"]
     stats = overall["metrics"][name]
     mean = mean_of_questions(stats)
+    number_of_questions = counts_from_facts(facts).over(name)
     interval = _interval_in_words(stats, facts["level"])
-    missing = missing_values_of(overall["coverage"][name])
-    coverage = ""
-    if missing:
-        coverage = f"{counted(sum(missing.values()), 'result')} without a value"
-
-    over = counts_from_facts(facts).over(name)
     if covers_all(facts):
         recent = mean
         value = score_text(mean)
         value_note = f"all {counted(overall['samples']['total'], 'result')}"
-        rest = [over, interval]
+        rest = [number_of_questions, interval]
     else:
         recent = stats["window"]
         value = "no value" if recent is None else score_text(recent)
         value_note = window_in_words(facts["window"])
-        rest = [f"{score_text(mean)} overall", over, interval]
+        rest = [f"{score_text(mean)} overall", number_of_questions, interval]
+
+    coverage = ""
+    missing = missing_values_of(overall["coverage"][name])
+    if missing:
+        coverage = f"{counted(sum(missing.values()), 'result')} without a value"
     return Card(
         name=name,
         value=value,
@@ -118,13 +130,14 @@ def _score_card(name: str, facts: Mapping[str, Any], timeline: Timeline) -> Card
 
 
 def _error_card(facts: Mapping[str, Any], timeline: Timeline) -> Card:
-    """Return the card of the error rate: the mean over questions, and the number of results."""
+    """Return the card of the error rate: its mean over questions, and the number of errors."""
     overall = facts["overall"]
     rate = overall["error_rate"]
+    # It is None without results.
     mean = mean_of_questions(rate) or 0.0
-    samples = overall["samples"]
-    errors = overall["errors"]
-    count = f"{errors['total']:,} of {counted(samples['total'], 'result')}"
+    errors = overall["errors"]["total"]
+    results = overall["samples"]["total"]
+    count = f"{errors:,} of {counted(results, 'result')}"
     if covers_all(facts):
         recent = mean
         value = share_text(mean)
@@ -146,58 +159,85 @@ def _error_card(facts: Mapping[str, Any], timeline: Timeline) -> Card:
 
 
 def _interval_in_words(stats: Mapping[str, Any], level: float) -> str:
-    """Return the interval of the mean over questions; "" if there is none."""
+    """Return the confidence interval of a score's mean over questions; "" if there is none.
+
+    Args:
+        stats: the means and the intervals of the score.
+        level: the confidence level.
+    """
     interval = interval_of_mean(stats, "confidence")
     if interval is None:
         return ""
     low = interval["low"]
     high = interval["high"]
+    # The ends of a narrow interval may be equal in two digits.
     digits = 2 if high - low >= 0.05 else 3
     return f"{percent(level)} interval {low:.{digits}f} to {high:.{digits}f}"
 
 
 def _is_worse(name: str, facts: Mapping[str, Any]) -> bool:
     """Return whether a score, or the error rate, of all results clearly got worse."""
-    return any(
-        change["is_loss"] and change["metric"] == name and change["template"] is None
-        for change in facts["state"]["changes"]
-    )
+    for change in facts["state"]["changes"]:
+        is_of_all_results = change["template"] is None
+        if change["is_loss"] and change["metric"] == name and is_of_all_results:
+            return True
+    return False
 
 
 def _chart(
     name: str, facts: Mapping[str, Any], timeline: Timeline, recent: float | None
 ) -> TimeChart | None:
-    """Return the chart of a score or of the error rate, with the time since when it is worse."""
-    progress = facts["progress"]
+    """Return the chart of a score or of the error rate, with a mark where it got worse.
+
+    Args:
+        name: the score, or `ERROR_RATE`.
+        facts: the state of the run.
+        timeline: how the scores of the run moved over time.
+        recent: the recent mean that stands beside the chart; None if there is none.
+
+    Returns:
+        None if the chart would show nothing.
+    """
     until = None
-    if progress["phase"] == Phase.WAITING:
+    if facts["progress"]["phase"] == Phase.WAITING:
         # By the minute: a page that changes each second would be sent each second.
         until = datetime.fromisoformat(facts["time"]).timestamp() // 60 * 60
     mark = None
     for change in facts["state"]["changes"]:
         if change["is_loss"] and change["metric"] == name and change["since"] is not None:
-            what = "worse"
+            # The template that got worse; None stands for all results.
+            mark_name = "worse"
             if change["template"] is not None:
-                what = one_line(change["template"], limit=MAX_MARK_CHARACTERS)
-            mark = ChangeMark(what, datetime.fromisoformat(change["since"]).timestamp())
+                mark_name = one_line(change["template"], limit=MAX_MARK_CHARACTERS)
+            since = datetime.fromisoformat(change["since"])
+            mark = ChangeMark(mark_name, since.timestamp())
             break
     return time_chart(timeline, name, recent=recent, until=until, change=mark)
 
 
 def _scores_without_value(overall: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return the scores that were asked for and have no value, each with the reason."""
-    return [
-        (metric, counts(covered["failed"]) or "pending")
-        for metric, covered in overall["coverage"].items()
-        if is_score(metric) and covered["applied"] and metric not in overall["metrics"]
-    ]
+    """Return the scores that apply to results and have no value yet, each with the reason."""
+    scores = []
+    for metric, coverage in overall["coverage"].items():
+        applies = coverage["applied"] > 0
+        has_value = metric in overall["metrics"]
+        if is_score(metric) and applies and not has_value:
+            # Without a failure, the results wait for a judge.
+            reason = counts(coverage["failed"]) or "pending"
+            scores.append((metric, reason))
+    return scores
 
 
-def missing_values_of(covered: Mapping[str, Any]) -> dict[str, int]:
-    """Return why results lack a value of a metric, with their number, given its coverage.
+def missing_values_of(coverage: Mapping[str, Any]) -> dict[str, int]:
+    """Return how many results lack a value of a metric, by reason.
 
     Errors of the agent are left out: the error rate counts them.
+
+    Args:
+        coverage: how many results have a value of the metric, and why others have none.
     """
     return {
-        reason: results for reason, results in covered["failed"].items() if reason != RESPONSE_ERROR
+        reason: results
+        for reason, results in coverage["failed"].items()
+        if reason != RESPONSE_ERROR
     }

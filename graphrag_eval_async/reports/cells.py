@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,74 +37,100 @@ class Grid:
 
 
 def mark_differences(expected: Grid, actual: Grid) -> tuple[Marks, Marks]:
-    """Return the marks of the expected and of the actual cells that differ.
+    """Return the marks of the cells of the expected table, and of those of the actual table.
 
-    Columns are paired by name, or else by the values that they share. Rows may be in any order. A
-    row without an equal one is compared with the closest row that has none either.
+    Columns are paired by name or, if there is no equal name, by the values that they share. Rows
+    may be in any order. A row without an equal row in the other table is compared with the closest
+    row there that has no equal row either.
     """
     pairs = _pair_columns(expected, actual)
-    expected_keys = [_key(row, [column for column, _ in pairs]) for row in expected.rows]
-    actual_keys = [_key(row, [column for _, column in pairs]) for row in actual.rows]
+    expected_keys = [_key(row, [pair.expected for pair in pairs]) for row in expected.rows]
+    actual_keys = [_key(row, [pair.actual for pair in pairs]) for row in actual.rows]
     missing_rows = _rows_without_equal(expected_keys, actual_keys)
     extra_rows = _rows_without_equal(actual_keys, expected_keys)
 
-    # An agent may return more columns than expected, but not fewer.
-    paired = {column for column, _ in pairs}
-    row_of_marks = ["" if column in paired else MISSING for column in range(len(expected.names))]
-    expected_marks = [row_of_marks.copy() for _ in expected.rows]
-    actual_marks = [[""] * len(actual.names) for _ in actual.rows]
+    # An expected column without a partner is missing in all rows. An additional column of the agent
+    # is no mistake.
+    paired_columns = {pair.expected for pair in pairs}
+    usual_expected_marks = [
+        "" if column in paired_columns else MISSING for column in range(len(expected.names))
+    ]
+    usual_actual_marks = [""] * len(actual.names)
+
+    # Rows without an equal row are marked whole.
+    expected_marks = [usual_expected_marks.copy() for _ in expected.rows]
     for row in missing_rows:
         expected_marks[row] = [MISSING] * len(expected.names)
+    actual_marks = [usual_actual_marks.copy() for _ in actual.rows]
     for row in extra_rows:
         actual_marks[row] = [UNEXPECTED] * len(actual.names)
 
-    # Of rows that differ in some cells only, these cells are marked instead.
+    # If two such rows differ in some cells only, just these cells are marked.
     candidates = extra_rows[:MAX_UNMATCHED]
     for row in missing_rows[:MAX_UNMATCHED]:
         closest = _closest_row(expected_keys[row], actual_keys, candidates)
         if closest is None:
             continue
         candidates.remove(closest)
-        expected_marks[row] = row_of_marks.copy()
-        actual_marks[closest] = [""] * len(actual.names)
-        for place, (expected_column, actual_column) in enumerate(pairs):
+        expected_marks[row] = usual_expected_marks.copy()
+        actual_marks[closest] = usual_actual_marks.copy()
+        for place, pair in enumerate(pairs):
             if expected_keys[row][place] != actual_keys[closest][place]:
-                expected_marks[row][expected_column] = WRONG
-                actual_marks[closest][actual_column] = WRONG
+                expected_marks[row][pair.expected] = WRONG
+                actual_marks[closest][pair.actual] = WRONG
     return expected_marks, actual_marks
 
 
-def _pair_columns(expected: Grid, actual: Grid) -> list[tuple[int, int]]:
-    """Return the columns that hold the same thing: places of expected and of actual ones."""
-    pairs = []
-    free = list(range(len(actual.names)))
-    unpaired = []
-    for column, name in enumerate(expected.names):
-        same = [place for place in free if actual.names[place] == name]
-        if same:
-            pairs.append((column, same[0]))
-            free.remove(same[0])
-        else:
-            unpaired.append(column)
+class ColumnPair(NamedTuple):
+    """The index of an expected column, and that of the actual column that holds the same thing."""
 
-    values = {place: Counter(_value(row[place]) for row in actual.rows) for place in free}
-    for column in unpaired:
+    expected: int
+    actual: int
+
+
+def _pair_columns(expected: Grid, actual: Grid) -> list[ColumnPair]:
+    """Return pairs of an expected and an actual column that hold the same thing.
+
+    Columns with equal names come first. Each expected column that is left is paired with the actual
+    column that shares most values with it.
+    """
+    pairs = []
+    free_columns = list(range(len(actual.names)))
+    columns_without_namesake = []
+    for column, name in enumerate(expected.names):
+        namesakes = [free for free in free_columns if actual.names[free] == name]
+        if namesakes:
+            pairs.append(ColumnPair(column, namesakes[0]))
+            free_columns.remove(namesakes[0])
+        else:
+            columns_without_namesake.append(column)
+
+    actual_values = {
+        free: Counter(_value(row[free]) for row in actual.rows) for free in free_columns
+    }
+    for column in columns_without_namesake:
         expected_values = Counter(_value(row[column]) for row in expected.rows)
-        shared = {place: (expected_values & values[place]).total() for place in free}
-        best = max(shared, key=lambda place: shared[place], default=None)
-        if best is not None and shared[best] > 0:
-            pairs.append((column, best))
-            free.remove(best)
+        best = None
+        most_shared = 0
+        for free in free_columns:
+            # The intersection of two counters has each value as often as both columns have it.
+            shared = (expected_values & actual_values[free]).total()
+            if shared > most_shared:
+                best = free
+                most_shared = shared
+        if best is not None:
+            pairs.append(ColumnPair(column, best))
+            free_columns.remove(best)
     return pairs
 
 
 def _key(row: Sequence[Cell], columns: Sequence[int]) -> tuple[object, ...]:
-    """Return the values of some columns of a row, by which it is compared."""
+    """Return the values of some columns of a row. Rows with equal keys count as equal."""
     return tuple(_value(row[column]) for column in columns)
 
 
 def _value(cell: Cell) -> object:
-    """Return what a cell is compared by: the number that it is, or its text."""
+    """Return the value by which a cell is compared: its number or, if it is none, its text."""
     if cell is None:
         return None
     try:
@@ -116,25 +142,42 @@ def _value(cell: Cell) -> object:
 def _rows_without_equal(
     keys: Sequence[tuple[object, ...]], other_keys: Sequence[tuple[object, ...]]
 ) -> list[int]:
-    """Return the places of keys for which there is no equal one among others, each used once."""
+    """Return the indices of the rows of a table that have no equal row in another table.
+
+    A row of the other table counts as equal to one row only.
+
+    Args:
+        keys: the key of each row of the table; rows with equal keys are equal.
+        other_keys: the keys of the rows of the other table.
+    """
     available = Counter(other_keys)
-    places = []
-    for place, key in enumerate(keys):
+    rows = []
+    for row, key in enumerate(keys):
         if available[key] > 0:
             available[key] -= 1
         else:
-            places.append(place)
-    return places
+            rows.append(row)
+    return rows
 
 
 def _closest_row(
     key: tuple[object, ...], keys: Sequence[tuple[object, ...]], candidates: Sequence[int]
 ) -> int | None:
-    """Return the candidate with most cells as in `key`; None if no cell of any is."""
+    """Return the row that has most values in common with a row of another table.
+
+    Args:
+        key: the values of the row of the other table.
+        keys: for each row, its values.
+        candidates: the indices of the rows to choose from.
+
+    Returns:
+        the index of the row; None if no candidate has a value in common with `key`.
+    """
     closest = None
     most_equal = 0
     for candidate in candidates:
-        equal = sum(value == other for value, other in zip(key, keys[candidate], strict=True))
+        value_pairs = zip(key, keys[candidate], strict=True)
+        equal = sum(value == candidate_value for value, candidate_value in value_pairs)
         if equal > most_equal:
             closest = candidate
             most_equal = equal

@@ -26,14 +26,19 @@ TOP = 16
 BOTTOM = 116
 """Edges of the area in which lines are drawn; labels stand outside."""
 
+SECONDS_OF_PRECISE_AXIS = 120
+"""On a shorter axis of time, times are given to the second; chosen."""
+
 MAX_TICKS = 5
 """Maximum number of labels on an axis of time."""
+
+SECONDS_OF_DAY = 86400
 
 TICK_SECONDS = (
     *(1, 2, 5, 10, 15, 30),
     *(60 * minutes for minutes in (1, 2, 5, 10, 15, 30)),
     *(3600 * hours for hours in (1, 2, 3, 6, 12)),
-    *(86400 * days for days in (1, 2, 7, 14, 28, 56, 112, 364)),
+    *(SECONDS_OF_DAY * days for days in (1, 2, 7, 14, 28, 56, 112, 364)),
 )
 """Distances between labels on an axis of time that a person finds round."""
 
@@ -101,16 +106,21 @@ class TimeChart:
 def sparkline(values: Sequence[float | None]) -> str:
     """Return the path of values from 0 to 1, the latest on the right.
 
-    All sparklines have the same axis, so that they can be compared. The path is empty if there are
-    fewer than two values.
+    All sparklines have the same axis, so that they can be compared. None interrupts the path. The
+    path is empty if there are fewer than two values.
     """
-    if sum(value is not None for value in values) < 2:
+    number_of_values = sum(value is not None for value in values)
+    if number_of_values < 2:
         return ""
-    last_place = len(values) - 1
-    points = []
-    for place, value in enumerate(values):
-        x = place / last_place * SPARK_WIDTH
-        points.append((x, None if value is None else _height(value, 1, SPARK_HEIGHT - 1)))
+    last_index = len(values) - 1
+    points: list[tuple[float, float | None]] = []
+    for index, value in enumerate(values):
+        x = index / last_index * SPARK_WIDTH
+        y = None
+        if value is not None:
+            # The line is not cut off at the top and the bottom: a unit stays free for its width.
+            y = _height(value, 1, SPARK_HEIGHT - 1)
+        points.append((x, y))
     return _path(points)
 
 
@@ -122,12 +132,13 @@ def time_chart(
     until: float | None = None,
     change: ChangeMark | None = None,
 ) -> TimeChart | None:
-    """Return the chart of a score, or of the error rate.
+    """Return the chart of a score, or of the error rate, over time.
 
     Args:
         timeline: how the scores of the run moved.
-        score: its name.
-        recent: the recent mean that is shown beside the chart, where the line ends.
+        score: the name of the score, or `ERROR_RATE`.
+        recent: the recent mean that is shown beside the chart, where the line ends; None if there
+            is none.
         until: where the axis of time ends, in seconds since 1970, if later than the latest result.
         change: when the score of all results or of a template changed; None if it did not.
 
@@ -139,17 +150,24 @@ def time_chart(
     means_so_far = timeline.means_so_far(score)
     if recent is not None and recent_means:
         recent_means[-1] = recent
-    different = {round(mean, 3) for mean in (*recent_means, *means_so_far) if mean is not None}
-    if len(different) < 2 or len(spans) < 2:
+    # Means that are equal in the three digits that pages show do not differ.
+    different_means = {
+        round(mean, 3) for mean in (*recent_means, *means_so_far) if mean is not None
+    }
+    if len(different_means) < 2 or len(spans) < 2:
         return None
 
-    axis = TimeAxis(spans[0].start, max(spans[-1].end, until or 0.0))
-    silences = _silences(timeline, axis)
-    # The mean of a span is that at its end.
+    axis_end = spans[-1].end
+    if until is not None:
+        axis_end = max(axis_end, until)
+    axis = TimeAxis(spans[0].start, axis_end)
+
+    # A mean stands where its span ends.
     places = [axis.place(span.end) for span in spans]
+    silences = _silences(timeline, axis)
+    gaps = [_gap(axis, silence) for silence in silences]
     ends_of_silences = {silence.end for silence in silences}
     after_gap = [span.start in ends_of_silences for span in spans]
-    gaps = [_gap(axis, silence) for silence in silences]
 
     label = None
     if change is not None and axis.start <= change.moment <= axis.end:
@@ -174,17 +192,15 @@ class TimeAxis:
     end: float
 
     def place(self, moment: float) -> float:
-        """Return the place of a moment, in units of the chart."""
+        """Return the x coordinate of a moment, in units of the chart."""
+        # The axis of results that all came at once has no length.
         length = max(self.end - self.start, 1e-9)
         return LEFT + (moment - self.start) / length * (RIGHT - LEFT)
 
     def ticks(self) -> list[Label]:
         """Return labels at round times, at most `MAX_TICKS`."""
-        length = self.end - self.start
-        step = next(
-            (seconds for seconds in TICK_SECONDS if length / seconds <= MAX_TICKS - 1),
-            TICK_SECONDS[-1],
-        )
+        step = _tick_step(self.end - self.start)
+        # The first multiple of the step on the axis: the quotient is rounded up.
         moment = -(-self.start // step) * step
         labels: list[Label] = []
         while moment <= self.end and len(labels) < MAX_TICKS:
@@ -193,21 +209,48 @@ class TimeAxis:
         return labels
 
     def time_text(self, moment: float) -> str:
-        """Return the time of a moment in UTC; with the date if the axis spans several days."""
+        """Return the time of a moment in UTC, as precise as the axis is.
+
+        It has seconds on an axis of less than `SECONDS_OF_PRECISE_AXIS`. On a longer one it has the
+        date, if the axis does not begin and end on the same day.
+        """
         when = datetime.fromtimestamp(moment, UTC)
-        if self.end - self.start < 120:
+        if self.end - self.start < SECONDS_OF_PRECISE_AXIS:
             return f"{when:%H:%M:%S}"
         first_day = datetime.fromtimestamp(self.start, UTC).date()
         last_day = datetime.fromtimestamp(self.end, UTC).date()
-        return f"{when:%H:%M}" if first_day == last_day else f"{when:%d %b %H:%M}"
+        if first_day == last_day:
+            return f"{when:%H:%M}"
+        return f"{when:%d %b %H:%M}"
 
     def _tick_text(self, moment: float, step: float) -> str:
-        """Return the label of a tick; `step` is the distance of ticks in seconds."""
+        """Return the label of a tick: its time in UTC, or its date if it is at midnight.
+
+        Args:
+            moment: the time of the tick, in seconds since 1970.
+            step: the seconds between two ticks; if less than a minute, the label has seconds.
+        """
         when = datetime.fromtimestamp(moment, UTC)
         if step < 60:
             return f"{when:%H:%M:%S}"
-        is_midnight = moment % 86400 == 0
-        return f"{when:%d %b}" if is_midnight else f"{when:%H:%M}"
+        is_midnight = moment % SECONDS_OF_DAY == 0
+        if is_midnight:
+            return f"{when:%d %b}"
+        return f"{when:%H:%M}"
+
+
+def _tick_step(length: float) -> int:
+    """Return the round number of seconds between two ticks of an axis of time.
+
+    It is the shortest one with at most `MAX_TICKS` ticks, or else the longest of all.
+
+    Args:
+        length: the length of the axis in seconds.
+    """
+    for seconds in TICK_SECONDS:
+        if length / seconds <= MAX_TICKS - 1:
+            return seconds
+    return TICK_SECONDS[-1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,14 +260,19 @@ class Silence:
     start: float
     end: float
 
+    @property
+    def seconds(self) -> float:
+        return self.end - self.start
+
 
 def _silences(timeline: Timeline, axis: TimeAxis) -> list[Silence]:
     """Return the times without results that are long enough to be shown as gaps."""
     silences = [Silence(before.end, after.start) for before, after in pairwise(timeline.spans)]
-    usual = median(silence.end - silence.start for silence in silences)
-    least = max(GAP_SPACINGS * usual, GAP_SHARE * (axis.end - axis.start))
+    usual_seconds = median(silence.seconds for silence in silences)
+    least_seconds = max(GAP_SPACINGS * usual_seconds, GAP_SHARE * (axis.end - axis.start))
+    # The time since the latest result does not count as usual, since it is not over.
     silences.append(Silence(timeline.spans[-1].end, axis.end))
-    return [silence for silence in silences if silence.end - silence.start >= least]
+    return [silence for silence in silences if silence.seconds >= least_seconds]
 
 
 def _gap(axis: TimeAxis, silence: Silence) -> Gap:
@@ -236,30 +284,47 @@ def _gap(axis: TimeAxis, silence: Silence) -> Gap:
 def _interrupted_path(
     places: Sequence[float], means: Sequence[float | None], after_gap: Sequence[bool]
 ) -> str:
-    """Return the path of means from 0 to 1, which begins anew after each gap."""
+    """Return the path of means from 0 to 1, which begins anew after each gap.
+
+    Args:
+        places: the x coordinate of each mean.
+        means: the means; None interrupts the path, too.
+        after_gap: for each mean, whether a gap ends before it.
+    """
     points: list[tuple[float, float | None]] = []
-    for place, mean, is_after_gap in zip(places, means, after_gap, strict=True):
+    for x, mean, is_after_gap in zip(places, means, after_gap, strict=True):
         if is_after_gap:
-            points.append((place, None))
-        points.append((place, None if mean is None else _height(mean, TOP, BOTTOM)))
+            points.append((x, None))
+        y = None
+        if mean is not None:
+            y = _height(mean, TOP, BOTTOM)
+        points.append((x, y))
     return _path(points)
 
 
 def _last_point(places: Sequence[float], means: Sequence[float | None]) -> tuple[float, float]:
-    """Return the place of the latest mean, of which there is at least one."""
-    points = [(place, mean) for place, mean in zip(places, means, strict=True) if mean is not None]
-    place, mean = points[-1]
-    return place, _height(mean, TOP, BOTTOM)
+    """Return the point of the latest mean, of which there is at least one.
+
+    Args:
+        places: the x coordinate of each mean.
+        means: the means from 0 to 1; None for no mean.
+    """
+    points = [(x, mean) for x, mean in zip(places, means, strict=True) if mean is not None]
+    last_x, last_mean = points[-1]
+    return last_x, _height(last_mean, TOP, BOTTOM)
 
 
 def _height(value: float, top: float, bottom: float) -> float:
-    """Return where a value stands on an axis from 0 at the `bottom` to 1 at the `top`."""
+    """Return the y coordinate of a value on an axis from 0 at the `bottom` to 1 at the `top`.
+
+    Values below 0 stand at the bottom, and values above 1 at the top.
+    """
     share = min(1.0, max(0.0, value))
     return bottom - share * (bottom - top)
 
 
 def _path(points: Iterable[tuple[float, float | None]]) -> str:
-    """Return a path through points; one without a height interrupts it."""
+    """Return a path of SVG through points; a point whose y is None interrupts it."""
     commands = []
     is_drawing = False
     for x, y in points:
@@ -268,7 +333,7 @@ def _path(points: Iterable[tuple[float, float | None]]) -> str:
         elif is_drawing:
             commands.append(f"L{x:.4g} {y:.4g}")
         else:
-            # Without a line, which may have no length, a point by itself would not be drawn.
+            # The line `h0`, which has no length, draws a dot where a single point has no neighbour.
             commands.append(f"M{x:.4g} {y:.4g}h0")
             is_drawing = True
     return "".join(commands)

@@ -44,41 +44,47 @@ def render_junit(summary: Summary) -> str:
     for attribute in ("tests", "failures", "errors"):
         total = sum(int(suite.get(attribute, 0)) for suite in suites)
         root.set(attribute, str(total))
-    root.set("time", suites[0].get("time", ""))
+    # Only questions take time, and gates none.
+    suite_of_questions = suites[0]
+    root.set("time", suite_of_questions.get("time", ""))
     root.extend(suites)
     ET.indent(root)
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(root, encoding="unicode") + "\n"
 
 
 def _suite(name: str, cases: Sequence[ET.Element]) -> ET.Element:
-    """Return the element of a suite with its test cases, their counts and their total time."""
+    """Return a suite with its test cases, their counts by outcome, and their total time.
+
+    Args:
+        name: the name of the suite.
+        cases: its test cases. One that did not pass has an element within that says so.
+    """
     suite = ET.Element("testsuite", name=name, tests=str(len(cases)))
-    for attribute, element in (
-        ("failures", "failure"),
-        ("errors", "error"),
-        ("skipped", "skipped"),
-    ):
+    attribute_by_element = {"failure": "failures", "error": "errors", "skipped": "skipped"}
+    for element, attribute in attribute_by_element.items():
         count = sum(case.find(element) is not None for case in cases)
         suite.set(attribute, str(count))
-    suite.set("time", f"{sum(float(case.get('time', 0)) for case in cases):.3f}")
+    seconds = sum(float(case.get("time", 0)) for case in cases)
+    suite.set("time", f"{seconds:.3f}")
     suite.extend(cases)
     return suite
 
 
 def _question_case(question: Question, summary: Summary) -> ET.Element:
-    """Return the test case of a question."""
+    """Return the test case of a question, with the reason if it did not pass."""
     case = _case(question.template_id, question.question_id, seconds=question.seconds)
     element = ELEMENTS.get(question.outcome)
-    if element is not None:
-        text = _with_place(
-            f"{question.kind}: {question.explanation}", summary, question.question_id
-        )
-        _add_outcome(case, element, kind=question.kind, message=question.explanation, text=text)
+    if element is None:
+        # The question passed.
+        return case
+    why = f"{question.kind}: {question.explanation}"
+    text = _with_place(why, summary, question.question_id)
+    _add_outcome(case, element, kind=question.kind, message=question.explanation, text=text)
     return case
 
 
 def _gate_case(gate: CheckedGate) -> ET.Element:
-    """Return the test case of a gate."""
+    """Return the test case of a gate, with the reason if it does not hold."""
     case = _case("gates", gate.name, seconds=0.0)
     if not gate.holds:
         text = gate.explanation
@@ -87,6 +93,7 @@ def _gate_case(gate: CheckedGate) -> ET.Element:
 
 
 def _case(class_name: str, name: str, *, seconds: float) -> ET.Element:
+    """Return a test case that passed."""
     return ET.Element(
         "testcase",
         classname=one_line(class_name),
@@ -123,10 +130,14 @@ class Annotation(NamedTuple):
 
 
 def render_annotations(summary: Summary) -> Iterator[str]:
-    """Yield at most `MAX_ANNOTATIONS` commands of each kind, the last of which counts further ones.
+    """Yield the commands that make GitHub annotate a run: errors, then warnings, then notices.
 
-    Errors are failed gates. Warnings are rejected lines, regressions, and errors among the worst
-    questions; notices are the others of these. Each question has one annotation.
+    - Errors are failed gates.
+    - Warnings are rejected lines, regressions, and errors among the worst questions.
+    - Notices are the other worst questions.
+
+    A question has one annotation at most. Of each kind, there are at most `MAX_ANNOTATIONS`; if
+    there would be more, the last one says how many are left out.
     """
     gates = [Annotation("Gate failed", gate.explanation) for gate in summary.failed_gates]
     yield from _commands("error", gates, summary)
@@ -152,11 +163,15 @@ def render_annotations(summary: Summary) -> Iterator[str]:
 
 def has_annotated_questions(summary: Summary) -> bool:
     """Return whether an annotation is about a question."""
-    return bool(summary.worst) or any(True for _ in _regressed_questions(summary))
+    regressed = list(_regressed_questions(summary))
+    return bool(summary.worst or regressed)
 
 
 def _run_warnings(summary: Summary) -> Iterator[Annotation]:
-    """Yield what is doubtful about a run, or got worse in the comparison with its baseline."""
+    """Yield annotations of what is doubtful about a run, and of what regressed as a whole.
+
+    They are about the run, not about single questions.
+    """
     if summary.rejected:
         yield Annotation("Rejected lines", counts(summary.rejected))
     if summary.merged_systems is not None:
@@ -183,13 +198,14 @@ def _regressed_questions(summary: Summary) -> Iterator[Annotation]:
         question.question_id: question.explanation for question in summary.questions
     }
     for question_id in summary.comparison["regressions"]:
+        # A question that passes the conditions of this run has no reason.
         reason = reason_by_question.get(question_id) or "no longer"
         message = f"{question_id} was right in the baseline: {reason}"
         yield Annotation("Regression", _with_place(message, summary, question_id), question_id)
 
 
 def _with_place(text: str, summary: Summary, question_id: str) -> str:
-    """Return a text with the place of the question's result, if that is known."""
+    """Return a text, followed by the place of the question's result if the place is known."""
     place = summary.places.get(question_id)
     if place is None:
         return text
@@ -197,21 +213,35 @@ def _with_place(text: str, summary: Summary, question_id: str) -> str:
 
 
 def _commands(kind: str, annotations: Sequence[Annotation], summary: Summary) -> Iterator[str]:
-    """Yield the commands that make GitHub show annotations of a kind."""
+    """Yield the commands that make GitHub show annotations.
+
+    Args:
+        kind: "error", "warning" or "notice".
+        annotations: the annotations. If there are more than `MAX_ANNOTATIONS`, the last command
+            says how many are left out.
+        summary: the summary of the run, which knows the lines of questions in the reference set.
+    """
     shown = [*annotations]
     if len(annotations) > MAX_ANNOTATIONS:
-        hidden = len(annotations) - MAX_ANNOTATIONS + 1
-        shown = [
-            *annotations[: MAX_ANNOTATIONS - 1],
-            Annotation(f"And {hidden} more", "The page of the report lists them."),
-        ]
+        shown = shown[: MAX_ANNOTATIONS - 1]
+        hidden = len(annotations) - len(shown)
+        shown.append(Annotation(f"And {hidden} more", "The page of the report lists them."))
     for annotation in shown:
-        properties = {"title": one_line(annotation.title)}
-        line = summary.reference_lines.get(annotation.question_id or "")
-        if line is not None:
-            properties = {"file": one_line(summary.reference_file), "line": str(line)} | properties
-        listed = ",".join(
-            f"{name}={value.translate(ESCAPES_IN_PROPERTIES)}" for name, value in properties.items()
-        )
-        message = one_line(annotation.message).translate(ESCAPES_IN_MESSAGES)
-        yield f"::{kind} {listed}::{message}"
+        yield _command(kind, annotation, summary)
+
+
+def _command(kind: str, annotation: Annotation, summary: Summary) -> str:
+    """Return the command that makes GitHub show an annotation, such as "::error title=T::text"."""
+    properties = {}
+    line = None
+    if annotation.question_id is not None:
+        line = summary.reference_lines.get(annotation.question_id)
+    if line is not None:
+        properties["file"] = one_line(summary.reference_file)
+        properties["line"] = str(line)
+    properties["title"] = one_line(annotation.title)
+    listed_properties = ",".join(
+        f"{name}={value.translate(ESCAPES_IN_PROPERTIES)}" for name, value in properties.items()
+    )
+    message = one_line(annotation.message).translate(ESCAPES_IN_MESSAGES)
+    return f"::{kind} {listed_properties}::{message}"

@@ -27,13 +27,24 @@ NO_SCORE = "no question has a primary score on both sides"
 
 
 def missing(snapshot: Mapping[str, Any], *, name: Callable[[str], str] = name_cell) -> str:
-    """Return how many questions of the baseline the candidate lacks, and the first; "" if none."""
+    """Return how many questions of the baseline the candidate lacks, and the ids of the first ones.
+
+    Args:
+        snapshot: the comparison.
+        name: renders the ids of questions.
+
+    Returns:
+        "" if no question is missing.
+    """
     ids = snapshot["missing"]
     if not ids:
         return ""
-    questions = plural(snapshot["questions"] + len(ids), "question")
+    # `questions` counts only those that both runs have.
+    questions_of_baseline = plural(snapshot["questions"] + len(ids), "question")
     verb = "is" if len(ids) == 1 else "are"
-    count = f"{len(ids)} of {questions} of the baseline {verb} missing from the candidate"
+    count = (
+        f"{len(ids)} of {questions_of_baseline} of the baseline {verb} missing from the candidate"
+    )
     return f"{count}: {_list_ids(ids, name)}"
 
 
@@ -48,28 +59,26 @@ def headline(snapshot: Mapping[str, Any], *, name: Callable[[str], str] = name_c
         name: renders names of metrics and templates, and ids of questions.
     """
     sentences = []
-    lacking = missing(snapshot, name=name)
-    if lacking:
-        sentences.append(f"{lacking}.")
+    missing_questions = missing(snapshot, name=name)
+    if missing_questions:
+        sentences.append(f"{missing_questions}.")
 
+    # Only primary metrics have a verdict: the comparison decides about them.
     primary_rows = {metric: row for metric, row in snapshot["overall"].items() if "verdict" in row}
     has_score = any(metric != ERROR_RATE for metric in primary_rows)
     is_equal = all(map(_is_equal, primary_rows.values()))
-    has_one_sided_scores = any(
-        sides[side]
-        for metric, sides in snapshot["without_pair"].items()
-        if is_score(metric)
-        for side in SIDES
-    )
     if is_equal and not has_score:
         sentences.append(f"Nothing to compare: {NO_SCORE}.")
         return " ".join(sentences)
-    if is_equal and not has_one_sided_scores:
+    if is_equal and not _has_one_sided_score(snapshot):
         sentences.append(_no_difference(snapshot, map(name, primary_rows)))
         return " ".join(sentences)
 
     verdicts = _verdicts_in_words(snapshot, name=name)
-    sentences += verdicts or [_undecided(primary_rows, name=name)]
+    if verdicts:
+        sentences += verdicts
+    else:
+        sentences.append(_undecided(primary_rows, name=name))
     if not has_score:
         sentences.append(f"{NO_SCORE.capitalize()}.")
     regressed = plural(len(snapshot["regressions"]), "regression")
@@ -79,15 +88,35 @@ def headline(snapshot: Mapping[str, Any], *, name: Callable[[str], str] = name_c
 
 
 def _is_equal(row: Mapping[str, Any]) -> bool:
-    """Return whether each question has the same value of a metric in both runs."""
+    """Return whether each question has the same value of a metric in both runs.
+
+    Args:
+        row: the change of the metric: of `pairs` questions, `ties` have equal values.
+    """
     return bool(row["ties"] == row["pairs"])
 
 
+def _has_one_sided_score(snapshot: Mapping[str, Any]) -> bool:
+    """Return whether a question has a value of a score in one of the runs only."""
+    for metric, questions_by_side in snapshot["without_pair"].items():
+        has_lone_value = any(questions_by_side[side] for side in SIDES)
+        if is_score(metric) and has_lone_value:
+            return True
+    return False
+
+
 def _no_difference(snapshot: Mapping[str, Any], primary_metrics: Iterable[str]) -> str:
-    """Return the headline of two runs whose primary metrics are equal in each question."""
+    """Return the headline of two runs whose primary metrics are equal in each question.
+
+    Args:
+        snapshot: the comparison.
+        primary_metrics: the rendered names of the primary metrics. They are listed if another
+            metric differs.
+    """
     questions = plural(snapshot["questions"], "question")
     where = ""
-    if not all(map(_is_equal, snapshot["overall"].values())):
+    is_equal_in_all_metrics = all(map(_is_equal, snapshot["overall"].values()))
+    if not is_equal_in_all_metrics:
         where = f" in {_list_metrics(primary_metrics)}"
     return f"No difference{where}: {questions} with the same values in both runs."
 
@@ -96,37 +125,46 @@ def _undecided(rows: Mapping[str, Mapping[str, Any]], *, name: Callable[[str], s
     """Return a sentence about the changes of primary metrics, none of which is decided.
 
     Metrics whose mean is the same are named only if no mean changed.
+
+    Args:
+        rows: the change of each primary metric.
+        name: renders names of metrics.
     """
-    differing = {metric: row for metric, row in rows.items() if not _is_equal(row)}
-    moved = {metric: row for metric, row in differing.items() if row["difference"] != 0}
-    changes = [f"{name(metric)} {change_of(row)}" for metric, row in (moved or differing).items()]
+    named_rows = {metric: row for metric, row in rows.items() if row["difference"] != 0}
+    if not named_rows:
+        named_rows = {metric: row for metric, row in rows.items() if not _is_equal(row)}
+    changes = [f"{name(metric)} {change_of(row)}" for metric, row in named_rows.items()]
     if not changes:
         return "Undecided: changes may be due to chance."
     return f"Undecided, may be due to chance: {_list_changes(changes)}."
 
 
 def _verdicts_in_words(snapshot: Mapping[str, Any], *, name: Callable[[str], str]) -> list[str]:
-    """Return a sentence about what became worse, and one about what became better, if anything."""
-    decided = [
-        *_decided_overall(snapshot, name=name),
-        *_decided_in_templates(snapshot, name=name),
+    """Return at most two sentences: what became worse, and what became better."""
+    changes_by_verdict: dict[str, list[str]] = {WORSE: [], BETTER: []}
+    for verdict, change in _decided_overall(snapshot, name=name):
+        changes_by_verdict[verdict].append(change)
+    for verdict, change in _decided_in_templates(snapshot, name=name):
+        changes_by_verdict[verdict].append(change)
+    return [
+        f"{verdict.capitalize()}: {_list_changes(changes)}."
+        for verdict, changes in changes_by_verdict.items()
+        if changes
     ]
-    sentences = []
-    for verdict in (WORSE, BETTER):
-        changes = [change for verdict_of_change, change in decided if verdict_of_change == verdict]
-        if changes:
-            sentences.append(f"{verdict.capitalize()}: {_list_changes(changes)}.")
-    return sentences
 
 
 def _decided_overall(
     snapshot: Mapping[str, Any], *, name: Callable[[str], str]
 ) -> Iterator[tuple[str, str]]:
-    """Yield the verdict on each metric that is decided overall, and its change in words."""
+    """Yield the verdict on each metric that is decided over all questions, and its change in words.
+
+    Metrics that lost or gained values come last.
+    """
     for metric, row in snapshot["overall"].items():
         if is_decided(row):
             change = f"{name(metric)} {change_of(row)}"
-            yield row["verdict"], change + _most_changed_templates(snapshot, metric, name=name)
+            templates = _most_changed_templates(snapshot, metric, name=name)
+            yield row["verdict"], f"{change}{templates}"
     for metric, sides in snapshot["without_pair"].items():
         if is_decided(sides):
             yield sides["verdict"], f"{name(metric)} {_lost_values(sides)}"
@@ -137,50 +175,59 @@ def _most_changed_templates(
 ) -> str:
     """Return the templates that account for the change of a metric, as " (most in ...)".
 
-    They have the same verdict as the metric overall, and changed more. It is empty if there are
-    none.
+    They have the same verdict as the metric has over all questions, and changed more.
+
+    Returns:
+        the templates, the most changed first; "" if there are none.
     """
     overall = snapshot["overall"][metric]
-    changed = [
-        (template, rows[metric])
-        for template, rows in snapshot["per_template"].items()
-        if metric in rows
-        and rows[metric].get("verdict") == overall["verdict"]
-        and abs(rows[metric]["difference"]) > abs(overall["difference"])
-    ]
-    if not changed:
+    size_of_change = {}
+    for template, rows in snapshot["per_template"].items():
+        row = rows.get(metric)
+        if row is None or row.get("verdict") != overall["verdict"]:
+            continue
+        if abs(row["difference"]) > abs(overall["difference"]):
+            size_of_change[template] = abs(row["difference"])
+    if not size_of_change:
         return ""
-    changed.sort(key=lambda template_and_row: -abs(template_and_row[1]["difference"]))
-    listed = "; ".join(
-        f"{name(template)} {change_of(row)}" for template, row in changed[:LISTED_TEMPLATES]
-    )
-    if len(changed) > LISTED_TEMPLATES:
-        listed += f"; and {len(changed) - LISTED_TEMPLATES} more"
-    return f" (most in {listed})"
+
+    templates = sorted(size_of_change, key=lambda template: -size_of_change[template])
+    changes = []
+    for template in templates[:LISTED_TEMPLATES]:
+        row = snapshot["per_template"][template][metric]
+        changes.append(f"{name(template)} {change_of(row)}")
+    hidden = len(templates) - len(changes)
+    if hidden:
+        changes.append(f"and {hidden} more")
+    return f" (most in {'; '.join(changes)})"
 
 
 def _decided_in_templates(
     snapshot: Mapping[str, Any], *, name: Callable[[str], str]
 ) -> Iterator[tuple[str, str]]:
-    """Yield the verdict and the change of each template whose verdict differs from the overall one.
+    """Yield the verdict and the change in words of each template that changed by itself.
 
-    These are templates that changed by themselves.
+    Its verdict is decided, and is not that of the metric over all questions.
     """
-    overall = snapshot["overall"]
     for template, rows in snapshot["per_template"].items():
         for metric, row in rows.items():
-            if is_decided(row) and row["verdict"] != overall[metric].get("verdict"):
+            overall_verdict = snapshot["overall"][metric].get("verdict")
+            if is_decided(row) and row["verdict"] != overall_verdict:
                 yield row["verdict"], f"{name(metric)} of {name(template)} {change_of(row)}"
 
 
 def regressions(snapshot: Mapping[str, Any]) -> list[str]:
-    """Return why a candidate is a regression: scores got worse, lost values, or do not exist."""
-    primary = [metric for metric, row in snapshot["overall"].items() if "verdict" in row]
+    """Return why the candidate of a comparison is a regression; [] if it is none.
+
+    It is one if a primary metric got worse, overall or in a template, if a metric lost values, or
+    if there is no primary score to compare.
+    """
+    # Only primary metrics have a verdict.
+    primary_rows = {metric: row for metric, row in snapshot["overall"].items() if "verdict" in row}
     reasons = []
-    if all(metric == ERROR_RATE for metric in primary):
+    if all(metric == ERROR_RATE for metric in primary_rows):
         reasons.append(NO_SCORE)
-    for metric in primary:
-        row = snapshot["overall"][metric]
+    for metric, row in primary_rows.items():
         if row["verdict"] == WORSE:
             reasons.append(_regression(metric, row))
     for template, rows in regressed_templates(snapshot).items():
@@ -192,7 +239,10 @@ def regressions(snapshot: Mapping[str, Any]) -> list[str]:
 
 
 def regressed_templates(snapshot: Mapping[str, Any]) -> dict[str, dict[str, Mapping[str, Any]]]:
-    """Return the rows with the verdict "worse" by template and metric."""
+    """Return the changes with the verdict "worse", by template and then by metric.
+
+    A template without any is left out.
+    """
     regressed: dict[str, dict[str, Mapping[str, Any]]] = {}
     for template, rows in changed_templates(snapshot).items():
         worse = {metric: row for metric, row in rows.items() if row["verdict"] == WORSE}
@@ -202,31 +252,37 @@ def regressed_templates(snapshot: Mapping[str, Any]) -> dict[str, dict[str, Mapp
 
 
 def changed_templates(snapshot: Mapping[str, Any]) -> dict[str, dict[str, Mapping[str, Any]]]:
-    """Return the rows that are decided by template and metric.
+    """Return the changes that are decided, by template and then by metric.
 
-    It is empty if all questions have the same template, whose rows repeat those of all questions.
+    It is empty if all questions have the same template, since the changes of the template repeat
+    those of all questions.
     """
     groups = snapshot["per_template"]
     if len(groups) < 2:
         return {}
-    return {
-        template: {metric: row for metric, row in rows.items() if is_decided(row)}
-        for template, rows in groups.items()
-    }
+    changed = {}
+    for template, rows in groups.items():
+        changed[template] = {metric: row for metric, row in rows.items() if is_decided(row)}
+    return changed
 
 
 def _regression(name: str, row: Mapping[str, Any]) -> str:
-    """Return in words how a metric got worse; `name` is that of the metric and its template."""
-    questions = (
-        f"{plural(row['wins'], 'question')} better, {row['losses']} worse, {row['ties']} equal"
-    )
+    """Return in words how a metric got worse.
+
+    Args:
+        name: the name of the metric, or of its template and the metric.
+        row: the change of the metric.
+    """
+    better = plural(row["wins"], "question")
+    questions = f"{better} better, {row['losses']} worse, {row['ties']} equal"
     return f"{name} is worse: {change_of(row)}; {questions}, p {_p_value(row['p_adjusted'])}"
 
 
 def one_sided(snapshot: Mapping[str, Any]) -> Iterator[str]:
-    """Yield sentences about questions and values of metrics that only one side has.
+    """Yield sentences about questions and values of metrics that one of the runs lacks.
 
-    They leave out the questions of `missing`.
+    The questions that the candidate lacks are not among them: `missing` returns a sentence for
+    them.
     """
     only_in_candidate = snapshot["only_in_candidate"]
     if only_in_candidate:
@@ -239,8 +295,9 @@ def one_sided(snapshot: Mapping[str, Any]) -> Iterator[str]:
     metrics_by_questions: defaultdict[tuple[str, tuple[str, ...]], list[str]] = defaultdict(list)
     for metric, sides in snapshot["without_pair"].items():
         for side in SIDES:
-            if sides[side]:
-                metrics_by_questions[side, tuple(sides[side])].append(metric)
+            questions = tuple(sides[side])
+            if questions:
+                metrics_by_questions[side, questions].append(metric)
     for (side, questions), metrics in metrics_by_questions.items():
         yield _count_and_list(f"{', '.join(metrics)} only in the {side}", questions)
 
@@ -250,18 +307,24 @@ def one_sided(snapshot: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _count_and_list(subject: str, ids: Sequence[str]) -> str:
-    """Return a subject, how many questions it is about, and the first of these."""
+    """Return a subject, the number of questions that it is about, and their first ids.
+
+    Such as "only in the candidate: 2 questions: q7, q9".
+    """
     return f"{subject}: {plural(len(ids), 'question')}: {_list_ids(ids)}"
 
 
 def greatest_losses(
     comparison: Mapping[str, Any], count: int
 ) -> list[tuple[str, Mapping[str, Any]]]:
-    """Return the `count` questions that got worse most, each once: a metric and the question's row.
+    """Return the questions that got worse most, at most `count`, each with one metric.
 
-    If a question got worse in several metrics, a primary metric comes first, and of several the one
-    that changed most. The other metrics are `further_metrics` of the row, which otherwise has the
-    keys of a row of `worse`.
+    If a question got worse in several metrics, its metric is the most important one: primary
+    metrics come before others, then greater losses before smaller ones. So do questions.
+
+    Returns:
+        pairs of the metric and the row of the question in ``worse``, to which `further_metrics` is
+        added: the other metrics in which the question got worse.
     """
     overall = comparison["overall"]
     changes = [(metric, row) for metric, rows in comparison["worse"].items() for row in rows]
@@ -271,13 +334,16 @@ def greatest_losses(
         is_secondary = "verdict" not in overall[metric]
         return is_secondary, -abs(row["difference"])
 
+    changes.sort(key=rank)
     changes_by_question: defaultdict[str, list[tuple[str, Mapping[str, Any]]]] = defaultdict(list)
-    for metric, row in sorted(changes, key=rank):
+    for metric, row in changes:
         changes_by_question[row["question_id"]].append((metric, row))
+
     losses: list[tuple[str, Mapping[str, Any]]] = []
-    for (metric, row), *further_changes in changes_by_question.values():
-        further_metrics = [further_metric for further_metric, _ in further_changes]
-        losses.append((metric, {**row, "further_metrics": further_metrics}))
+    for changes_of_question in changes_by_question.values():
+        first_metric, first_row = changes_of_question[0]
+        further_metrics = [metric for metric, _ in changes_of_question[1:]]
+        losses.append((first_metric, {**first_row, "further_metrics": further_metrics}))
     return losses[:count]
 
 
@@ -289,7 +355,14 @@ def ends(interval: Mapping[str, float] | None) -> str:
 
 
 def detectable(rows: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return sentences about the changes that a comparison could have seen, each after a space."""
+    """Return sentences about the changes that a comparison could have seen.
+
+    Each sentence begins with a space, so that it can follow another one.
+
+    Args:
+        rows: the change of each metric. Those of primary metrics have `detectable`: the least
+            change that the comparison could see, or None if it could see none.
+    """
     detectable_changes = []
     undetectable_metrics = []
     for metric, row in rows.items():
@@ -298,7 +371,8 @@ def detectable(rows: Mapping[str, Mapping[str, Any]]) -> str:
         if row["detectable"] is None:
             undetectable_metrics.append(metric)
         else:
-            detectable_changes.append(f"{signed(row['detectable'])[1:]} in {metric}")
+            least_change = signed(row["detectable"]).removeprefix("+")
+            detectable_changes.append(f"{least_change} in {metric}")
     sentences = ""
     if detectable_changes:
         changes = _list_metrics(detectable_changes)
@@ -310,7 +384,15 @@ def detectable(rows: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def validity(rows: Mapping[str, Mapping[str, Any]], level: float) -> str:
-    """Return sentences about the intervals and p of rows, and the changes they could have seen."""
+    """Return sentences on what the intervals and p of a comparison mean.
+
+    Sentences about the changes that the comparison could have seen follow.
+
+    Args:
+        rows: the change of each metric.
+        level: the confidence level.
+    """
+    # Intervals of metrics that cannot be decided do not hold together with those of others.
     decidable = [metric for metric, row in rows.items() if row.get("decidable")]
     if not decidable:
         return f"Each interval is at {percent(level)}, for its row alone.{detectable(rows)}"
@@ -324,7 +406,7 @@ def validity(rows: Mapping[str, Mapping[str, Any]], level: float) -> str:
 
 
 def _list_ids(ids: Sequence[str], name: Callable[[str], str] = name_cell) -> str:
-    """Return the first ids, and how many follow."""
+    """Return the first `LISTED_IDS` ids as a list in words, and how many follow."""
     listed = ", ".join(map(name, ids[:LISTED_IDS]))
     if len(ids) > LISTED_IDS:
         listed += f" and {len(ids) - LISTED_IDS} more"
@@ -332,7 +414,7 @@ def _list_ids(ids: Sequence[str], name: Callable[[str], str] = name_cell) -> str
 
 
 def _list_changes(changes: Sequence[str]) -> str:
-    """Return the first changes of metrics, and how many follow."""
+    """Return the first `LISTED_CHANGES` changes as a list in words, and how many follow."""
     listed = ", ".join(changes[:LISTED_CHANGES])
     if len(changes) > LISTED_CHANGES:
         listed += f" and {len(changes) - LISTED_CHANGES} more"
@@ -340,11 +422,11 @@ def _list_changes(changes: Sequence[str]) -> str:
 
 
 def _list_metrics(names: Iterable[str]) -> str:
-    """Return at least one name as a list in words, such as "a, b and c"."""
-    *names_before, last = names
-    if not names_before:
+    """Return names as a list in words, such as "a, b and c"; there is at least one name."""
+    *names_before_last, last = names
+    if not names_before_last:
         return last
-    return f"{', '.join(names_before)} and {last}"
+    return f"{', '.join(names_before_last)} and {last}"
 
 
 def _lost_values(sides: Mapping[str, Any]) -> str:
@@ -359,12 +441,16 @@ def _lost_values(sides: Mapping[str, Any]) -> str:
 
 
 def change_of(row: Mapping[str, Any]) -> str:
-    """Return both means of a row and their difference in words."""
+    """Return the change of a metric in words, such as "0.7 -> 0.59, -0.11".
+
+    Args:
+        row: the change: the means of the baseline and of the candidate, and their difference.
+    """
     return f"{number(row['baseline'])} -> {number(row['candidate'])}, {signed(row['difference'])}"
 
 
 def signed(value: float) -> str:
-    """Return a difference with its sign, in two or three digits."""
+    """Return a difference with its sign: in two digits if it is below 0.1, in three up to 1,000."""
     if abs(value) >= 1000:
         text = number(value)
     elif abs(value) < 0.1:
@@ -375,12 +461,12 @@ def signed(value: float) -> str:
 
 
 def _p_value(p: float) -> str:
-    """Return a p-value after its relation, such as "= 0.04"."""
+    """Return a p-value after a relation sign, such as "= 0.04" or "< 0.001"."""
     return "< 0.001" if p < 0.001 else f"= {p:.2g}"
 
 
 def short_p(p: float | None) -> str:
-    """Return a p-value for a table, such as "0.04" or "<0.001"; "" without one."""
+    """Return a p-value for a table, such as "0.04" or "<0.001"; "" for None."""
     if p is None:
         return ""
     return _p_value(p).removeprefix("= ").replace(" ", "")

@@ -68,14 +68,16 @@ class RunCounts:
 
     @property
     def unscored_in_words(self) -> str:
-        """The results without a score of their steps, by cause, the most frequent first.
+        """The results without a score of their steps, by cause, the most frequent cause first.
 
         Such as "2 results without a score: the queries could not be run". Empty if there are none.
         """
+        causes = sorted(self.unscored, key=lambda cause: -self.unscored[cause])
         parts = []
-        for cause, count in sorted(self.unscored.items(), key=lambda item: -item[1]):
+        for cause in causes:
+            results = counted(self.unscored[cause], "result")
             reason = CAUSES_IN_WORDS.get(cause, cause)
-            parts.append(f"{counted(count, 'result')} without a score: {reason}")
+            parts.append(f"{results} without a score: {reason}")
         return "; ".join(parts)
 
     @property
@@ -87,7 +89,7 @@ class RunCounts:
 
     @property
     def lines(self) -> list[str]:
-        """All of these counts in words: the results, then each other kind that is not zero."""
+        """All counts in words: the results, then each count of what is missing that is not 0."""
         lines = [
             self.results_in_words,
             self.missing_in_words,
@@ -97,7 +99,7 @@ class RunCounts:
         return [line for line in lines if line]
 
     def over(self, metric: str) -> str:
-        """Return the questions that the mean of a metric is over.
+        """Return how many questions count in the mean of a metric, in words.
 
         Such as "over 48 of 50 questions", or "over 50 questions" if all have a value.
 
@@ -105,14 +107,14 @@ class RunCounts:
             metric: the name of a metric, or `ERROR_RATE`.
 
         Returns:
-            an empty text if there is no such metric, or nobody knows the number of questions.
+            "" if there is no such metric, or nobody knows the number of questions.
         """
-        scored = self.scored_questions.get(metric)
-        if scored is None:
+        with_value = self.scored_questions.get(metric)
+        if with_value is None:
             return ""
-        if self.questions is None or scored >= self.questions:
-            return f"over {counted(scored, 'question')}"
-        return f"over {scored:,} of {counted(self.questions, 'question')}"
+        if self.questions is None or with_value >= self.questions:
+            return f"over {counted(with_value, 'question')}"
+        return f"over {with_value:,} of {counted(self.questions, 'question')}"
 
 
 def run_counts(
@@ -128,6 +130,9 @@ def run_counts(
     """
     results, errors = counts_of(group)
     answered = group.get("number_of_questions")
+    if questions is None:
+        questions = answered
+    # The statistics of metrics are dicts; the other entries of a group are numbers.
     scored_questions = {
         name: stats["questions"]
         for name, stats in group.items()
@@ -138,7 +143,7 @@ def run_counts(
         results=results,
         errors=errors,
         rejected=rejected,
-        questions=answered if questions is None else questions,
+        questions=questions,
         missing=missing,
         scored_questions=_with_error_rate(scored_questions, answered),
         unscored=_without_agent_errors(causes),
@@ -146,15 +151,21 @@ def run_counts(
 
 
 def counts_from_facts(facts: Mapping[str, Any]) -> RunCounts:
-    """Return the counts of a run, given its facts as live pages and reports have them."""
+    """Return the counts of a run.
+
+    Args:
+        facts: the state of the run, as live pages and reports have it.
+    """
     overall = facts["overall"]
     answered = overall.get("number_of_questions")
+    # `questions` is 0 without a reference set.
+    questions = facts["questions"] or answered
     causes = overall.get("coverage", {}).get("steps_score", {}).get("failed", {})
     return RunCounts(
         results=overall["samples"]["total"],
         errors=overall["errors"]["total"],
         rejected=sum(facts["rejects"].values()),
-        questions=facts["questions"] or answered,
+        questions=questions,
         missing=facts["missing"],
         scored_questions=_with_error_rate(overall.get("scored_questions", {}), answered),
         unscored=_without_agent_errors(causes),
@@ -162,12 +173,12 @@ def counts_from_facts(facts: Mapping[str, Any]) -> RunCounts:
 
 
 def _with_error_rate(scored_questions: Mapping[str, int], answered: int | None) -> dict[str, int]:
-    """Return the number of questions that each mean is over, with that of the error rate.
+    """Return how many questions count in the mean of each metric and in the error rate.
 
     Args:
         scored_questions: for each metric, the number of questions with a value.
-        answered: number of questions with a result, which all count in the error rate; None if
-            nobody knows.
+        answered: number of questions with a result, which all count in the error rate. None if
+            nobody knows: then the error rate is left out.
     """
     if answered is None:
         return dict(scored_questions)
@@ -175,7 +186,8 @@ def _with_error_rate(scored_questions: Mapping[str, int], answered: int | None) 
 
 
 def _without_agent_errors(causes: Mapping[str, int]) -> dict[str, int]:
-    """Return how many results have no score of their steps, by cause, except for errors of the
-    agent: these are counted as such.
+    """Return how many results have no score of their steps, by cause, without errors of the agent.
+
+    `RunCounts` has a count of its own for errors of the agent.
     """
     return {cause: count for cause, count in causes.items() if cause != RESPONSE_ERROR}

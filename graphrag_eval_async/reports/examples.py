@@ -59,7 +59,11 @@ class Example:
 
 
 class Examples:
-    """Keeps the first result of each reason of failure as an example."""
+    """Keeps the first result of each reason of failure as an example.
+
+    Attributes:
+        by_reason: the example of each reason.
+    """
 
     def __init__(self) -> None:
         self.by_reason: dict[str, Example] = {}
@@ -67,9 +71,15 @@ class Examples:
     def add(self, seen: Evaluation) -> None:
         """Keep a result if it is the first with its reason of failure."""
         result = seen.as_dict()
-        # Errors in results of other programs have no reason.
-        reason = result.get(REASON, AGENT_ERROR if seen.failed else NO_FAILURE)
-        if isinstance(reason, str) and reason != NO_FAILURE and reason not in self.by_reason:
+        if REASON in result:
+            reason = result[REASON]
+        elif seen.failed:
+            # Errors in results of other programs have no reason.
+            reason = AGENT_ERROR
+        else:
+            return
+        is_failure = isinstance(reason, str) and reason != NO_FAILURE
+        if is_failure and reason not in self.by_reason:
             self.by_reason[reason] = example_of(result)
 
 
@@ -78,7 +88,7 @@ def example_of(result: Mapping[str, Any], pairs: Sequence[Pair] | None = None) -
 
     Args:
         result: the result.
-        pairs: its expected and actual steps, if they have been compared already.
+        pairs: its expected and actual steps; None if they have not been compared yet.
     """
     expected, actual = expected_and_actual(result, pairs)
     return Example(
@@ -94,11 +104,12 @@ def expected_and_actual(
 ) -> tuple[str, str]:
     """Return what the reference set expects of a result that failed, and what the agent gave.
 
-    If steps are the reason, it is about the first step that went wrong; else about the answers.
+    If it failed because of its steps, both are about the first step that went wrong. Otherwise
+    they are the answers.
 
     Args:
         result: the result.
-        pairs: its expected and actual steps, if they have been compared already.
+        pairs: its expected and actual steps; None if they have not been compared yet.
     """
     expected_answer = _text_or_empty(result.get("reference_answer"))
     if result.get("status") == "error":
@@ -106,7 +117,9 @@ def expected_and_actual(
         return expected_answer, f"an error: {error}"
 
     if result.get(REASON) not in REASONS_OF_ANSWERS:
-        for pair in pairs_of(result) if pairs is None else pairs:
+        if pairs is None:
+            pairs = pairs_of(result)
+        for pair in pairs:
             if pair.verdict not in VERDICTS_WITHOUT_FAULT:
                 return _sides_of_pair(pair, result)
     actual_answer = _text_or_empty(result.get("actual_answer")) or "no answer"
@@ -119,7 +132,12 @@ def _text_or_empty(value: Any) -> str:
 
 
 def _sides_of_pair(pair: Pair, result: Mapping[str, Any]) -> tuple[str, str]:
-    """Return what an expected step should have returned, and what the agent's step returned."""
+    """Return how an expected step and the agent's step beside it differ: a text for either side.
+
+    Args:
+        pair: both steps.
+        result: the result that they belong to.
+    """
     if pair.expected is None:
         return "", _step_in_words(pair.actual)
     if pair.actual is None:
@@ -131,7 +149,8 @@ def _sides_of_pair(pair: Pair, result: Mapping[str, Any]) -> tuple[str, str]:
     if wrong_args:
         return f"other arguments of {pair.expected.name}", wrong_args[0]
     if _is_cut(pair.expected) or _is_cut(pair.actual):
-        # The rows that are kept may be in the other table, where they are not kept.
+        # A row of one table may be among the hidden rows of the other one, so that tables that are
+        # cut cannot be compared here.
         missing = _texts_of_differences(pair, "missing row")
         unexpected = _texts_of_differences(pair, "extra row")
         return _list_values(missing) or "other rows", _list_values(unexpected) or "other rows"
@@ -139,47 +158,61 @@ def _sides_of_pair(pair: Pair, result: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _texts_of_differences(pair: Pair, kind: str) -> list[str]:
-    """Return the differences of a kind between two steps, such as "missing row"."""
+    """Return the texts of the differences between two steps that are of a kind.
+
+    Args:
+        pair: the steps.
+        kind: the kind of the differences, such as "missing row".
+    """
     return [difference.text for difference in pair.differences if difference.name == kind]
 
 
 def _is_cut(step: Step) -> bool:
-    """Return whether the table that a step returned has more rows or columns than are kept."""
+    """Return whether some rows or columns of the table that a step returned are hidden."""
     return step.table is not None and bool(step.table.hidden)
 
 
 def _differing_values(expected: Sequence[str], actual: Sequence[str]) -> tuple[str, str]:
-    """Return the values of two steps in words, without those that both have."""
+    """Return the expected and the actual values of a step in words, without those of both."""
     missing = [value for value in expected if value not in actual]
     unexpected = [value for value in actual if value not in expected]
     if not missing and not unexpected:
-        # They differ in their order, or in how often a value occurs.
+        # The values differ in their order, or in how often one occurs.
         return _list_values(expected), _list_values(actual)
 
     short_missing = [_shorten_iris(value) for value in missing]
     short_unexpected = [_shorten_iris(value) for value in unexpected]
-    if not set(short_missing) & set(short_unexpected):
-        # Shortened, they still differ.
+    still_differ = set(short_missing).isdisjoint(short_unexpected)
+    if still_differ:
         missing = short_missing
         unexpected = short_unexpected
-    expected_values = _list_values(missing) or ("nothing else" if expected else "nothing")
-    actual_values = _list_values(unexpected) or ("nothing else" if actual else "nothing")
+    # If a side has no value of its own, it has none at all, or only such as the other has, too.
+    expected_values = "nothing else" if expected else "nothing"
+    if missing:
+        expected_values = _list_values(missing)
+    actual_values = "nothing else" if actual else "nothing"
+    if unexpected:
+        actual_values = _list_values(unexpected)
     return expected_values, actual_values
 
 
 def _shorten_iris(value: str) -> str:
-    """Return a value with the last part of each IRI in place of the IRI."""
+    """Return a value in which each IRI is replaced by its last part."""
     return LAST_PART_OF_IRI.sub(r"\1", value)
 
 
 def _list_values(values: Sequence[str]) -> str:
-    """Return the first values, and how many more there are."""
+    """Return the first `MAX_VALUES` values, and how many more there are; "" without values."""
     shown = values[:MAX_VALUES]
-    # A value is a row of a table, which may have several cells.
-    separator = "; " if any(", " in value for value in shown) else ", "
+    separator = ", "
+    if any(", " in value for value in shown):
+        # A value may be a row of a table, whose cells are separated by commas.
+        separator = "; "
     in_words = separator.join(shown)
     hidden = len(values) - len(shown)
-    return f"{in_words} and {hidden} more" if hidden > 0 else in_words
+    if hidden > 0:
+        in_words += f" and {hidden} more"
+    return in_words
 
 
 def _values_of_step(step: Step) -> list[str]:
@@ -192,7 +225,7 @@ def _values_of_step(step: Step) -> list[str]:
 
 
 def _step_in_words(step: Step | None) -> str:
-    """Return what a step returned, or its name if it returned nothing."""
+    """Return what a step returned, or its name if it returned nothing; "nothing" for None."""
     if step is None:
         return "nothing"
     values = [_shorten_iris(value) for value in _values_of_step(step)]
@@ -200,7 +233,8 @@ def _step_in_words(step: Step | None) -> str:
 
 
 def _steps_of_agent(result: Mapping[str, Any]) -> str:
-    """Return the names of the steps that the agent took."""
-    steps = result.get("actual_steps")
-    names = [str(step.get("name")) for step in steps or () if isinstance(step, dict)]
-    return _list_values(list(dict.fromkeys(names))) or "no steps"
+    """Return the names of the steps that the agent took, each once, as a list in words."""
+    steps = result.get("actual_steps") or ()
+    names = [str(step.get("name")) for step in steps if isinstance(step, dict)]
+    different_names = list(dict.fromkeys(names))
+    return _list_values(different_names) or "no steps"

@@ -107,13 +107,13 @@ class Failures:
         self.recent: deque[Failure] = deque(maxlen=MAX_RECENT)
 
     def add(self, failure: Failure) -> None:
-        """Count a result that failed."""
+        """Count a result that failed, unless it has one reason more than `MAX_REASONS`."""
         self.recent.append(failure)
-        counts = self.reasons.get(failure.reason)
-        if counts is None:
+        if failure.reason not in self.reasons:
             if len(self.reasons) >= MAX_REASONS:
                 return
-            counts = self.reasons[failure.reason] = ReasonCounts()
+            self.reasons[failure.reason] = ReasonCounts()
+        counts = self.reasons[failure.reason]
         if failure.text:
             _count(counts.texts, failure.text, MAX_TEXTS)
         _count(counts.templates, failure.template, MAX_TEMPLATES)
@@ -141,20 +141,32 @@ class Explanation:
 
 
 def explain(failures: Sequence[Failure]) -> Explanation | None:
-    """Return the most frequent reason of failures; None without any."""
+    """Return the most frequent reason of failures, and its most frequent text.
+
+    Returns:
+        None if there are no failures.
+    """
     if not failures:
         return None
-    reason, results = _commonest(Counter(failure.reason for failure in failures))
-    texts = Counter(failure.text for failure in failures if failure.reason == reason)
-    del texts[""]
+    reasons = Counter(failure.reason for failure in failures)
+    reason, results = _commonest(reasons)
+    texts = Counter(
+        failure.text for failure in failures if failure.reason == reason and failure.text
+    )
     text, _ = _commonest(texts)
     return Explanation(failures=len(failures), reason=reason, results=results, text=text)
 
 
 def failure_of(number: int, seen: Evaluation) -> Failure | None:
-    """Return why a result failed; None if it did not."""
+    """Return why a result failed; None if it did not.
+
+    Args:
+        number: the number of the result in the run, from 1.
+        seen: the result.
+    """
     result = seen.as_dict()
     reason = AGENT_ERROR if seen.failed else result.get(REASON, NO_FAILURE)
+    # Results of other programs may have a reason that is no text.
     if not isinstance(reason, str) or reason == NO_FAILURE:
         return None
     return Failure(
@@ -166,26 +178,34 @@ def failure_of(number: int, seen: Evaluation) -> Failure | None:
 
 
 def _text_of_failure(result: Mapping[str, Any], *, is_error: bool) -> str:
-    """Return the first line of what explains a failed result; empty if nothing does."""
+    """Return the first line of the text that explains a failed result; "" if there is none.
+
+    Args:
+        result: the result.
+        is_error: whether it is an error of the agent.
+    """
     text = result.get("error") if is_error else result.get("failure_detail")
     if text is None:
         return ""
     lines = str(text).strip().splitlines()
     if not lines:
         return ""
-    return one_line(_STEP_BEFORE_TEXT.sub("", lines[0], count=1), limit=TEXT_CHARACTERS)
+    # Without the step that failed, failures of the same kind have the same text.
+    line_without_step = _STEP_BEFORE_TEXT.sub("", lines[0], count=1)
+    return one_line(line_without_step, limit=TEXT_CHARACTERS)
 
 
-def _count(counts: Counter[str], name: str, most: int) -> None:
-    """Count a name, unless it would be one more than `most` different ones."""
-    if name in counts or len(counts) < most:
+def _count(counts: Counter[str], name: str, max_names: int) -> None:
+    """Count a name in `counts`, unless it is new and there are `max_names` names already."""
+    has_room = len(counts) < max_names
+    if name in counts or has_room:
         counts[name] += 1
 
 
 def _commonest(counts: Counter[str]) -> tuple[str, int]:
-    """Return the most frequent name and its count; of equals, the first in alphabetical order.
+    """Return the most frequent name and its count; "" and 0 if there are no names.
 
-    Without names, these are "" and 0.
+    Of equally frequent names, it is the first in alphabetical order.
     """
     if not counts:
         return "", 0
