@@ -47,7 +47,13 @@ RESOURCE_HEADINGS = {"total_tokens": "tokens", "elapsed_sec": "seconds", COST: "
 
 
 def value_text(metric: str, value: float | None, *, digits: int = 3) -> str:
-    """Return a value of a metric as text, scores with so many digits; empty for None."""
+    """Return a value of a metric as text; "" for None.
+
+    Args:
+        metric: the metric, on which the unit depends.
+        value: the value.
+        digits: number of decimal places of a score.
+    """
     if value is None:
         return ""
     if metric == ERROR_RATE:
@@ -79,17 +85,20 @@ def change_text(
     recent: float | None,
     mean: float | None,
 ) -> Text:
-    """Return how a metric changed: in colour if this is clear, otherwise its recent difference.
+    """Return how a metric changed.
+
+    - If it clearly changed, the text is an arrow and the value before, in colour.
+    - Otherwise, it is the recent mean minus the mean of all results, dimmed.
 
     Args:
         state: the state of the run, with its clear changes.
         template: the template; None for all results.
         metric: the metric.
-        recent: its mean over the window; None without one.
-        mean: its mean over all results.
+        recent: its mean over the window; None if there is no window.
+        mean: its mean over all results; None if no result has the metric.
     """
     for change in state["changes"]:
-        if (change["template"], change["metric"]) == (template, metric):
+        if change["template"] == template and change["metric"] == metric:
             arrow = "▼" if change["after"] < change["before"] else "▲"
             style = "bold red" if change["is_loss"] else "bold green"
             before = value_text(metric, change["before"], digits=2)
@@ -105,10 +114,11 @@ def change_text(
 
 
 def half_width(name: str, statistics: Mapping[str, Any]) -> str:
-    """Return how sure the mean of a score is, such as "±0.05".
+    """Return how far the mean of a score may be off, such as "±0.05".
 
-    It is the distance from the mean to the farther end of its confidence interval. It is empty if
-    there is no interval, or only one of another mean: that of first samples, if questions repeat.
+    It is the distance from the mean to the farther end of its confidence interval. It is "" if the
+    mean has no interval. If questions repeat, there is an interval of another mean only, that of
+    the first samples.
     """
     interval = interval_of_mean(statistics, "confidence")
     if interval is None or not is_quality(name):
@@ -133,7 +143,7 @@ def window_in_words(window: Mapping[str, float]) -> str:
 
 
 def bar(value: float | None, *, is_bad: bool = False) -> Text:
-    """Return a bar from 0 to 1, `BAR_CELLS` wide.
+    """Return a horizontal bar for a value from 0 to 1, filled up with dots to `BAR_CELLS` cells.
 
     Args:
         value: a value from 0 to 1; None for a blank cell.
@@ -141,6 +151,7 @@ def bar(value: float | None, *, is_bad: bool = False) -> Text:
     """
     if value is None:
         return Text()
+    # There are characters for each eighth of a cell.
     eighths = round(value * BAR_CELLS * 8)
     full_cells, eighths_of_last_cell = divmod(eighths, 8)
     filled = "█" * full_cells
@@ -159,19 +170,21 @@ def trend_of(course: Course, metric: str, most: int) -> str:
         most: the greatest number of bars.
 
     Returns:
-        "" if the course does not have the metric.
+        "" if no result of the group has the metric.
     """
+    # Each point is the mean of an eighth of all results: those of fewer vary by chance.
     means = course.recents(metric, course.results // TREND_SHARE)
     if all(mean is None for mean in means):
         return ""
-    # If there are too many points, each so many-th one, back from the latest.
+    # If there are too many points, every `step`-th one is shown, among them the latest.
     step = ceil(len(means) / most)
     newest_first = means[::-1]
-    return trend_bars(reversed(newest_first[::step]))
+    shown_newest_first = newest_first[::step]
+    return trend_bars(reversed(shown_newest_first))
 
 
 def trend_bars(points: Iterable[float | None]) -> str:
-    """Return points as bars from 0 to 1; blank where there is none, or another value."""
+    """Return a bar for each point; a blank for a point that is None or not from 0 to 1."""
     bars = ""
     for point in points:
         if point is None or not 0 <= point <= 1:

@@ -58,24 +58,26 @@ class AlertCommand:
         self._say = say
         self._kill_after = kill_after
         self._wait_at_end = wait_at_end
+        # For each alert, a lock that the running command holds, and the number of commands that
+        # run or wait.
         self._turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
-        self._waiting: Counter[str] = Counter()
+        self._unfinished: Counter[str] = Counter()
         self._tasks: set[asyncio.Task[None]] = set()
 
     def add(self, change: Change) -> None:
-        """Run the command for a change soon; must be called on the event loop."""
+        """Start a task that runs the command for a change; must be called on the event loop."""
         alert = change["alert"]
-        # One of these is running, the others wait.
-        if self._waiting[alert] > MAX_WAITING:
+        # One of the unfinished commands is running, so that one less is waiting.
+        if self._unfinished[alert] - 1 >= MAX_WAITING:
             self._complain(change, f"is skipped, since {MAX_WAITING} are waiting")
             return
-        self._waiting[alert] += 1
+        self._unfinished[alert] += 1
         task = asyncio.create_task(self._run_in_turn(change))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     async def finish(self) -> None:
-        """Wait for commands that have not ended, at most `wait_at_end` seconds."""
+        """Wait at most `wait_at_end` seconds for the commands that have not ended."""
         if not self._tasks:
             return
         _, unfinished = await asyncio.wait(self._tasks, timeout=self._wait_at_end)
@@ -95,19 +97,24 @@ class AlertCommand:
             try:
                 problem = await self._run(change)
             finally:
-                self._waiting[alert] -= 1
+                self._unfinished[alert] -= 1
             if problem is not None:
                 self._complain(change, problem)
 
     async def _run(self, change: Change) -> str | None:
-        """Run the command, and return what went wrong; None if nothing did."""
+        """Run the command with `change` as its input.
+
+        Returns:
+            What went wrong; None if the command ended with exit code 0.
+        """
         try:
             process = await asyncio.create_subprocess_shell(
                 self._command,
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.DEVNULL,
                 stderr=asyncio.subprocess.DEVNULL,
-                # Ctrl-C does not reach it, and the processes that it starts can be ended with it.
+                # In a session of its own, the command does not get Ctrl-C, and the processes that
+                # it starts can be killed together with it.
                 start_new_session=True,
             )
         except OSError as error:
@@ -143,10 +150,10 @@ class AlertFile:
     def __init__(
         self, journal: str | None, alerts: Alerts, is_restored: Callable[[], bool]
     ) -> None:
-        """Read the file, if there is one, and load the log of changes from it.
+        """Read the file, if it exists, and add its changes to the log of `alerts`.
 
         Args:
-            journal: the path of the journal; None without one.
+            journal: the path of the journal, beside which the file stands; None for no file.
             alerts: the alerts of the run.
             is_restored: returns whether the results of the journal are counted.
 
@@ -157,7 +164,8 @@ class AlertFile:
         self._path: Path | None = None
         self._alerts = alerts
         self._is_restored = is_restored
-        # The active alerts of the earlier run, by their texts; None once they are resumed.
+        # The alerts that were active at the end of the earlier run, by their texts; None once
+        # `resume` has handed them to `alerts`.
         self._earlier: dict[str, Change] | None = {}
         if journal is not None:
             self._path = Path(f"{journal}.watch")
@@ -165,10 +173,10 @@ class AlertFile:
                 self._earlier = _read_active_alerts(self._path, alerts)
 
     def resume(self) -> bool:
-        """Resume the alerts of the earlier run once its results are counted.
+        """Resume the alerts of the earlier run, if its results are counted by now.
 
         Returns:
-            Whether they are resumed, now or before.
+            Whether the alerts are resumed, by this call or an earlier one.
         """
         if self._earlier is not None and self._is_restored():
             earlier = self._earlier
@@ -183,8 +191,9 @@ class AlertFile:
             await self.write()
 
     async def write(self) -> None:
-        """Write the file, if something has changed since it was written."""
+        """Write the file, if an alert has started or ended since it was last written."""
         has_changed = self.changed.is_set()
+        # A change that comes while the file is written is for the next call.
         self.changed.clear()
         if has_changed and self._path is not None:
             content = {"alerts": self._alerts.facts(), "log": [*self._alerts.log]}
@@ -192,22 +201,27 @@ class AlertFile:
 
 
 def _read_active_alerts(path: Path, alerts: Alerts) -> dict[str, Change]:
-    """Return the alerts that were active when the last run ended, however it ended, by their texts.
+    """Read the active alerts and the log of changes that an earlier run has written.
 
-    Also adds the changes in the file to the log of `alerts`.
+    The changes are added to the log of `alerts`.
+
+    Returns:
+        The change that started each active alert, by the text of the alert.
 
     Raises:
         UsageError: the file cannot be read, or was not written by `watch`.
     """
     try:
         content = json.loads(path.read_bytes())
-        active = {
-            change["alert"]: change | {"time": str(change["time"])} for change in content["alerts"]
-        }
+        active = {}
+        for change in content["alerts"]:
+            active[change["alert"]] = change | {"time": str(change["time"])}
+        # A file of an older version has no log.
         for change in content.get("log", ()):
             alerts.log.append({key: change[key] for key in KEYS_OF_CHANGES})
     except OSError as error:
         raise UsageError(f"{str(path)!r} cannot be read: {error.strerror}") from error
+    # These are the errors of text that is not JSON, or JSON of another kind.
     except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
         problem = "was not written by watch; delete it to begin without active alerts"
         raise UsageError(f"{str(path)!r} {problem}") from None

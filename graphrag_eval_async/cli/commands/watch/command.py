@@ -130,13 +130,16 @@ def run(options: WatchOptions, interrupts: Interrupts) -> Exit:
             view.say(f"metrics: {metrics.address}")
             work = metrics.run(work, _collector(options, stream, source, counting, config))
 
-        # A follower is stopped, not the stream: what it has read is still evaluated.
+        # At the first signal, the follower stops reading, and the stream still evaluates what was
+        # read. Other sources can only be stopped together with the stream.
         stop = stop_following.set if isinstance(source, Follower) else stream.stop
         ending = run_to_end(work, interrupts, drain=stopping(options, stream, stop))
+        # If the final state cannot be shown, this becomes the error of the run.
         ending = ending.attempt(partial(view.finish, shown=stream.is_restored))
 
     unread = _unread_files(source)
-    # What exists later, or can be read later, is an error only for a run that has ended by itself.
+    # A file may still be created, or become readable, as long as the run waits for it. So it is an
+    # error only if the run ended by itself: with --until-idle, and not by Ctrl-C.
     if options.until_idle is not None and ending.is_complete and unread:
         ending = ending._replace(error=_unread_error(options, unread, counting.count))
     return report_stream(
@@ -152,7 +155,12 @@ def run(options: WatchOptions, interrupts: Interrupts) -> Exit:
 
 
 def _unread_files(source: Source) -> dict[str, str]:
-    """Return why given paths and files that were found have not been read, by path."""
+    """Return the files and paths that were not read, each with the reason.
+
+    They are paths of the command line at which no file was found, and files that were found but
+    could not be read.
+    """
+    # Standard input and a receiver of traces have no files.
     if not isinstance(source, Follower):
         return {}
     missing = {}
@@ -162,16 +170,15 @@ def _unread_files(source: Source) -> dict[str, str]:
 
 
 def _unread_error(options: WatchOptions, unread: Mapping[str, str], results: int) -> SourceError:
-    """Return the error of a run of whose input a part was not read.
+    """Return the error of a run that could not read some of its files.
 
     Args:
         options: the options, with the paths.
         unread: why paths and files were not read, by path.
         results: number of results of the run.
     """
-    is_all_missing = all(
-        unread.get(path) in (NEVER_EXISTED, HAS_NO_FILES) for path in options.paths
-    )
+    is_all_missing = all(unread.get(path) in (NEVER_EXISTED, HAS_NO_FILES) for path in options.paths)
+    # A journal may have results, even if none of the logs exists any more.
     if is_all_missing and not results:
         missing = ", ".join(f"{path} {unread[path]}" for path in options.paths)
         return SourceError(f"nothing to watch: {missing}; check the path")
@@ -179,7 +186,13 @@ def _unread_error(options: WatchOptions, unread: Mapping[str, str], results: int
 
 
 def _list_files(unread: Mapping[str, str]) -> list[str]:
-    """Return the first files that were not read, each with its reason, and the number of others."""
+    """Return a line for each file that was not read, at most `MAX_LISTED_FILES`.
+
+    If there are more files, a last line says how many.
+
+    Args:
+        unread: why files were not read, by path.
+    """
     lines = [f"{path}: {reason}" for path, reason in islice(unread.items(), MAX_LISTED_FILES)]
     hidden = len(unread) - MAX_LISTED_FILES
     if hidden > 0:
@@ -194,7 +207,7 @@ def _collector(
     counting: Counting,
     config: Config | None,
 ) -> Callable[[], PrometheusCollector]:
-    """Return a function that makes the collector of the metrics page."""
+    """Return a function that creates the collector of the metrics page in Prometheus format."""
     return partial(
         PrometheusCollector,
         stream,
@@ -207,7 +220,10 @@ def _collector(
 
 
 def _check_options(options: WatchOptions) -> WatchOptions:
-    """Return the options with the logs in `paths`.
+    """Check the options of the command, and complete them.
+
+    Returns:
+        The options with all logs in `paths`, and with the format of the traces to be received.
 
     Raises:
         UsageError: options do not go together, or logs are missing.
@@ -240,10 +256,11 @@ def _check_options(options: WatchOptions) -> WatchOptions:
 
 
 def _check_standard_input(options: WatchOptions) -> None:
-    """Check that standard input is open and watched alone, without options for files.
+    """Check the options if standard input (-) is watched.
 
     Raises:
-        UsageError: it is not.
+        UsageError: standard input is closed, is watched together with files, or has an option that
+            is for files.
     """
     if "-" not in options.paths:
         return
@@ -256,14 +273,15 @@ def _check_standard_input(options: WatchOptions) -> None:
 
 
 def _open_source(options: WatchOptions, stop_following: asyncio.Event) -> Source:
-    """Return what gives the lines: a receiver of traces, standard input, or a follower of logs.
+    """Return the source of responses: a receiver of traces, standard input, or a log follower.
 
     Args:
-        options: the options.
-        stop_following: ends the follower, when it is set.
+        given: the options.
+        stop_following: an event that ends the log follower once it is set.
     """
     if options.otlp_listen is not None:
-        return receive_otlp(*options.otlp_listen)
+        host, port = options.otlp_listen
+        return receive_otlp(host, port)
     if options.paths == ["-"]:
         return read_jsonl("-")
     _raise_limit_of_open_files()
@@ -278,14 +296,16 @@ def _open_source(options: WatchOptions, stop_following: asyncio.Event) -> Source
 
 
 def _raise_limit_of_open_files() -> None:
-    """Raise the soft limit of open files, if the system allows: the usual one is for old
-    programs.
+    """Raise the limit of open files of this process, if the system allows it.
+
+    The usual limit, such as 1,024, is for old programs; each followed log is an open file.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     limit = MAX_OPEN_FILES
     if hard != resource.RLIM_INFINITY:
         limit = min(limit, hard)
     if soft != resource.RLIM_INFINITY and soft < limit:
+        # A sandbox may forbid the change.
         with suppress(OSError, ValueError):
             resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
 
@@ -298,7 +318,7 @@ async def _watch(
     alert_file: AlertFile,
     command: AlertCommand | None,
 ) -> None:
-    """Evaluate the stream, and show it meanwhile.
+    """Evaluate the stream, and show the run and its alerts meanwhile.
 
     Args:
         stream: gives the results.
@@ -320,9 +340,10 @@ async def _watch(
         """Count and write each result, then wait for commands."""
         async with stream:
             async for result in stream:
-                # Alerts of an earlier run are there before a result of this one counts.
+                # The alerts of an earlier run must be active before a result of this run counts.
                 alert_file.resume()
-                # The aggregates have it already, even if it cannot be written.
+                # Counted before it is written: the aggregates of the stream already contain the
+                # result, even if the write fails.
                 counting.add(result)
                 await send(result)
         alert_file.resume()
@@ -330,9 +351,10 @@ async def _watch(
             await command.finish()
 
     async def look_at_alerts() -> NoReturn:
-        """Update what time alone changes."""
+        """Start and end the alerts that change with time alone, without a new result."""
         while True:
             await asyncio.sleep(LOOK_SECONDS)
+            # Until the alerts of the earlier run are resumed, none is looked at.
             if alert_file.resume():
                 counting.look(stream)
 
@@ -349,7 +371,10 @@ async def _watch(
 async def _alongside(
     work: Coroutine[Any, Any, None], *others: Coroutine[Any, Any, NoReturn]
 ) -> None:
-    """Await `work` while `others` run; an error of any of them ends all, and is raised."""
+    """Run coroutines concurrently until `work` ends; then cancel the others.
+
+    If one of them raises an error, all are cancelled, and the error is raised.
+    """
     tasks = [asyncio.ensure_future(coroutine) for coroutine in (work, *others)]
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -359,4 +384,4 @@ async def _alongside(
         await asyncio.gather(*tasks, return_exceptions=True)
     for task in tasks:
         if not task.cancelled():
-            task.result()
+            task.result()  # Raises the error of the task, if it has one.

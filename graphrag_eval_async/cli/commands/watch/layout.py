@@ -69,7 +69,8 @@ def table_lines(columns: Sequence[Column], width: int) -> list[Text]:
     """Return a table as lines of at most `width` cells: the headings, then the rows."""
     columns = _columns_that_fit(columns, width)
     table = Table(box=None, padding=(0, GAP, 0, 0), pad_edge=False, header_style="dim")
-    for column, column_width in zip(columns, _widths(columns, width), strict=True):
+    widths = _widths(columns, width)
+    for column, column_width in zip(columns, widths, strict=True):
         table.add_column(
             Text(column.heading),
             width=column_width,
@@ -77,36 +78,45 @@ def table_lines(columns: Sequence[Column], width: int) -> list[Text]:
             no_wrap=True,
             overflow="ellipsis",
         )
-    for row in zip(*(column.cells for column in columns), strict=True):
+    cells_by_column = [column.cells for column in columns]
+    for row in zip(*cells_by_column, strict=True):
         table.add_row(*row)
     return lines_of(table, width)
 
 
 def _columns_that_fit(columns: Sequence[Column], width: int) -> list[Column]:
-    """Return the columns without the least important ones that do not fit into `width` cells."""
+    """Return the columns that fit into `width` cells together.
+
+    The least important ones are left out first; columns of text always stay.
+    """
     fitting = list(columns)
     while True:
-        needed = GAP * (len(fitting) - 1) + sum(column.least_width for column in fitting)
-        numbers = [column for column in fitting if not column.is_text]
-        if needed <= width or not numbers:
+        gaps = GAP * (len(fitting) - 1)
+        needed_width = gaps + sum(column.least_width for column in fitting)
+        removable = [column for column in fitting if not column.is_text]
+        if needed_width <= width or not removable:
             return fitting
-        fitting.remove(min(numbers, key=lambda column: column.importance))
+        least_important = min(removable, key=lambda column: column.importance)
+        fitting.remove(least_important)
 
 
 def _widths(columns: Sequence[Column], width: int) -> list[int]:
     """Return the width of each column of a table that is at most `width` cells wide.
 
-    Columns of text get what the others leave, the first ones first; if there is nothing left, they
-    shrink.
+    Each column has its least width at first. The cells that are left go to the columns of text, the
+    first ones first. If even the least widths do not fit, the columns of text shrink.
     """
-    spare = width - GAP * (len(columns) - 1) - sum(column.least_width for column in columns)
+    gaps = GAP * (len(columns) - 1)
+    # This is negative if the least widths do not fit.
+    spare = width - gaps - sum(column.least_width for column in columns)
     last = columns[-1]
     widths = []
     for column in columns:
-        most = column.width
+        greatest_width = column.width
+        # The last column may be wider: nothing stands to the right of it.
         if column.is_text and column is not last:
-            most = min(most, MOST_TEXT)
-        growth = min(spare, most - column.least_width)
+            greatest_width = min(greatest_width, MOST_TEXT)
+        growth = min(spare, greatest_width - column.least_width)
         column_width = max(1, column.least_width + growth)
         widths.append(column_width)
         spare -= column_width - column.least_width
@@ -114,7 +124,7 @@ def _widths(columns: Sequence[Column], width: int) -> list[int]:
 
 
 def lines_of(renderable: RenderableType, width: int) -> list[Text]:
-    """Return something that rich can render as lines of at most `width` cells."""
+    """Render an object of rich, such as a table, as lines of at most `width` cells."""
     console = Console(width=max(1, width), file=StringIO(), markup=False, highlight=False)
     lines = []
     for segments in console.render_lines(renderable, pad=False):
@@ -127,7 +137,7 @@ def lines_of(renderable: RenderableType, width: int) -> list[Text]:
 
 
 def flow(parts: Iterable[Text], width: int) -> list[Text]:
-    """Return parts one after another, on as many lines as they need; no part is broken."""
+    """Return texts side by side, on as many lines as they need; no text is broken."""
     lines: list[Text] = []
     for part in parts:
         if lines and lines[-1].cell_len + len(SEPARATOR) + part.cell_len <= width:
@@ -157,25 +167,26 @@ class Section:
 def stack_sections(sections: Sequence[Section], height: int) -> list[Text]:
     """Return sections below each other, in at most `height` lines, with a blank line before each.
 
-    The first sections get their least numbers of rows first. Then all get one more row in turn.
+    Each section gets its least number of rows, if they fit; the first sections come first. The
+    lines that are left are shared: each section gets one more row in turn.
     """
     rows_by_section: dict[Section, int] = {}
-    room = height
+    free_lines = height
     for section in sections:
         rows = min(section.least, section.rows)
-        lines = rows + 2  # With the headings, and the blank line before them.
-        if rows and lines <= room:
+        lines = rows + 2  # The headings and the blank line before them are two more lines.
+        if rows and lines <= free_lines:
             rows_by_section[section] = rows
-            room -= lines
+            free_lines -= lines
 
     growing = list(rows_by_section)
-    while room and growing:
+    while free_lines and growing:
         for section in list(growing):
             if rows_by_section[section] >= min(section.most, section.rows):
                 growing.remove(section)
-            elif room:
+            elif free_lines:
                 rows_by_section[section] += 1
-                room -= 1
+                free_lines -= 1
 
     stacked: list[Text] = []
     for section, rows in rows_by_section.items():

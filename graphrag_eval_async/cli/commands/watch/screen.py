@@ -43,9 +43,9 @@ def render(
 ) -> list[Text]:
     """Return the facts of a run as at most `height` lines, none wider than `width` cells.
 
-    The state of the run comes first, then active alerts, the progress, the metrics, the templates
-    from the one that fell most, the reasons of failures, and results. What does not fit is left
-    out.
+    The lines show, from top to bottom, the state of the run, active alerts, the progress, a title,
+    and tables of metrics, templates, reasons of failures, and results. Tables that do not fit are
+    shortened or left out.
 
     Args:
         facts: what `Facts` collects, with what `complete` adds.
@@ -93,7 +93,7 @@ def _alert_lines(alerts: Sequence[Mapping[str, Any]]) -> list[Text]:
 
 
 def _progress_lines(facts: Mapping[str, Any], width: int) -> list[Text]:
-    """Return how far the run and its judge are, and what is wrong with the input."""
+    """Return lines about the progress of the run, its input and its judge."""
     parts = [
         facts["progress"]["text"],
         *_input_in_words(facts),
@@ -103,7 +103,7 @@ def _progress_lines(facts: Mapping[str, Any], width: int) -> list[Text]:
 
 
 def _input_in_words(facts: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what of the input is not evaluated, or not yet, and what an earlier run evaluated."""
+    """Yield which part of the input is not evaluated, and what was taken from an earlier run."""
     lag = facts["lag"]
     if lag is not None and lag["bytes"]:
         yield f"behind by {lag['bytes']:,} bytes"
@@ -122,7 +122,7 @@ def _input_in_words(facts: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _judge_in_words(judge: Mapping[str, Any] | None) -> Iterator[str]:
-    """Yield what the judge costs, what failed, and what it waits for; nothing without a judge."""
+    """Yield the cost, the errors and the waiting times of the judge; nothing without a judge."""
     if judge is None:
         return
     spent = dollars(judge["dollars"])
@@ -140,7 +140,7 @@ def _judge_in_words(judge: Mapping[str, Any] | None) -> Iterator[str]:
 
 
 def _title(facts: Mapping[str, Any], width: int, address: str | None) -> Text:
-    """Return what is watched, for how long, and the address of the page in the browser."""
+    """Return a line with the watched paths, the elapsed time, and the address of the page."""
     minutes, seconds = divmod(int(facts["elapsed_sec"]), 60)
     end = f" for {minutes // 60}:{minutes % 60:02}:{seconds:02}"
     if address is not None:
@@ -148,6 +148,7 @@ def _title(facts: Mapping[str, Any], width: int, address: str | None) -> Text:
 
     paths = [printable(path).rstrip("/") for path in facts["paths"]]
     title = Text(f"watching {' '.join(paths)}", "dim")
+    # If the line is too long, it names the files without their folders.
     if title.cell_len + cell_len(end) > width:
         names = [os.path.basename(path) for path in paths]
         title = Text(f"watching {' '.join(names)}", "dim")

@@ -88,8 +88,9 @@ def metrics_section(facts: Mapping[str, Any], courses: Courses, width: int) -> S
     overall = facts["overall"]
     main = main_scores(overall)
     scores = sorted(filter(is_score, overall["metrics"]), key=metric_position)
-    # The error rate stands next to the main scores, so that it is there on a small screen.
-    names = [*main, ERROR_RATE, *(name for name in scores if name not in main)]
+    minor_scores = [name for name in scores if name not in main]
+    # A small screen shows the first rows only; the error rate is to be one of them.
+    names = [*main, ERROR_RATE, *minor_scores]
     statistics = {**overall["metrics"], ERROR_RATE: overall[ERROR_RATE]}
     if COST in overall:
         statistics[COST] = overall[COST]
@@ -104,20 +105,31 @@ def metrics_section(facts: Mapping[str, Any], courses: Courses, width: int) -> S
     def draw(row_count: int) -> list[Text]:
         return table_lines(_metric_columns(rows[:row_count], facts), width)
 
-    # Before the first result, there are only names.
+    # Before the first result, the rows have names but no values, and are not shown.
     row_count = len(rows) if overall["samples"]["total"] else 0
+    # At least the main scores and the error rate are shown.
     return Section(rows=row_count, least=len(main) + 1, most=MAX_METRICS, draw=draw)
 
 
 def _metric_row(
     name: str, statistics: Mapping[str, Any], trend: str, facts: Mapping[str, Any]
 ) -> MetricRow:
-    """Return the row of a metric, given its statistics over all results and its trend."""
+    """Return the row of a metric in the table of metrics.
+
+    Args:
+        name: the metric.
+        statistics: its statistics over all results.
+        trend: its course, as bars.
+        facts: the facts of the run.
+    """
     mean = mean_of_questions(statistics) if statistics["mean"] is not None else None
     recent = statistics["window"] if has_window(facts) else None
-    is_bounded = is_quality(name)
-    shown = mean if recent is None else recent
-    share = shown if is_bounded and shown is not None and 0 <= shown <= 1 else None
+
+    # Only a quality from 0 to 1 has a bar: that of the recent mean or, without one, of the mean.
+    current = mean if recent is None else recent
+    share = None
+    if is_quality(name) and current is not None and 0 <= current <= 1:
+        share = current
     return MetricRow(
         name=heading_of(name),
         recent=Text(value_text(name, recent), "bold"),
@@ -130,7 +142,10 @@ def _metric_row(
 
 
 def _metric_columns(rows: Sequence[MetricRow], facts: Mapping[str, Any]) -> list[Column]:
-    """Return the columns of the table of metrics, without those that say nothing."""
+    """Return the columns of the table of metrics, without columns whose cells are all empty.
+
+    On a narrow screen, the columns with the lowest importance are left out.
+    """
     total = f"all {facts['overall']['samples']['total']:,}"
     columns = [
         text_column("", [Text(row.name) for row in rows]),
@@ -139,6 +154,7 @@ def _metric_columns(rows: Sequence[MetricRow], facts: Mapping[str, Any]) -> list
             cells=[row.recent for row in rows],
             importance=6,
         ),
+        # A column of bars; its heading is the scale.
         Column(
             heading="0        1",
             cells=[bar(row.share, is_bad=row.name == ERROR_RATE_HEADING) for row in rows],
@@ -161,7 +177,11 @@ def _metric_columns(rows: Sequence[MetricRow], facts: Mapping[str, Any]) -> list
 
 
 def templates_section(facts: Mapping[str, Any], courses: Courses, width: int) -> Section:
-    """Return the table of templates: those that fell, the most fallen first, then the lowest."""
+    """Return the table of templates, the worst first.
+
+    Templates of which a score clearly fell come first, from the greatest fall on. The others
+    follow, from the lowest recent quality on.
+    """
     templates = facts["templates"]
     main = main_scores(facts["overall"])
     falls = _falls_of_templates(facts["state"])
@@ -172,13 +192,14 @@ def templates_section(facts: Mapping[str, Any], courses: Courses, width: int) ->
     names = sorted(templates, key=rank)
 
     def draw(row_count: int) -> list[Text]:
+        """Return the heading and the first `row_count` templates as lines."""
         if row_count < len(names):
             heading = f"{'most fallen' if falls else 'lowest'} of {len(names)} templates"
         else:
             heading = f"templates, {'fallen' if falls else 'lowest'} first"
         return table_lines(_template_columns(heading, names[:row_count], facts, courses), width)
 
-    # A single template has the values of all results.
+    # The table of metrics already shows the values of a single template.
     row_count = len(names) if len(names) > 1 else 0
     return Section(rows=row_count, least=3, draw=draw)
 
@@ -186,10 +207,10 @@ def templates_section(facts: Mapping[str, Any], courses: Courses, width: int) ->
 def _template_columns(
     heading: str, names: Sequence[str], facts: Mapping[str, Any], courses: Courses
 ) -> list[Column]:
-    """Return the columns of the table of templates, without those that say nothing.
+    """Return the columns of the table of templates, without columns whose cells are all empty.
 
-    On a narrow screen, trends are left out first, then the number of results, then from the last
-    score on its changes and the score; errors stay longer than all but the first score.
+    Their importance makes a narrow screen leave out the trends first, then the number of results,
+    then each score with its changes, from the last score to the second, and then the errors.
     """
     groups = [facts["templates"][name] for name in names]
     columns = [
@@ -247,25 +268,38 @@ def _error_cell(name: str, facts: Mapping[str, Any]) -> Text:
     rate = _recent_or_mean(facts["templates"][name][ERROR_RATE], facts)
     text = value_text(ERROR_RATE, rate)
     for change in facts["state"]["changes"]:
-        if (change["template"], change["metric"]) == (name, ERROR_RATE):
-            arrow = "▲" if change["is_loss"] else "▼"
-            return Text(f"{arrow} {text}", "bold red" if change["is_loss"] else "bold green")
+        if change["template"] == name and change["metric"] == ERROR_RATE:
+            # More errors are a loss, so that the arrow of a loss points up.
+            if change["is_loss"]:
+                return Text(f"▲ {text}", "bold red")
+            return Text(f"▼ {text}", "bold green")
     return Text(text, "red" if rate else "")
 
 
 def _score_cell(group: Mapping[str, Any], score: str, facts: Mapping[str, Any]) -> Text:
-    """Return the recent mean of a score of a template, or that of all its results, dimmed."""
+    """Return the recent mean of a score of a template, in bold.
+
+    If the template has no recent results, it is the mean of all its results, dimmed.
+    """
     statistics = group["metrics"].get(score)
     if statistics is None:
         return Text()
+    mean = _recent_or_mean(statistics, facts)
     is_old = has_window(facts) and statistics["window"] is None
-    return Text(value_text(score, _recent_or_mean(statistics, facts)), "dim" if is_old else "bold")
+    return Text(value_text(score, mean), "dim" if is_old else "bold")
 
 
 def _template_change(
     name: str, group: Mapping[str, Any], score: str, facts: Mapping[str, Any]
 ) -> Text:
-    """Return how the recent mean of a score of a template differs from that of all its results."""
+    """Return how a score of a template changed, from all its results to the recent ones.
+
+    Args:
+        name: the template.
+        group: its statistics.
+        score: the score.
+        facts: the facts of the run.
+    """
     statistics = group["metrics"].get(score)
     if statistics is None or not has_window(facts):
         return Text()
@@ -281,7 +315,11 @@ def _template_change(
 
 
 def _recent_or_mean(statistics: Mapping[str, Any], facts: Mapping[str, Any]) -> float | None:
-    """Return the recent mean of a metric; without one, that of all results."""
+    """Return the mean of a metric over the window, or over all results if the window has none.
+
+    Returns:
+        None if no result has the metric.
+    """
     recent: float | None = statistics["window"]
     if recent is not None and has_window(facts):
         return recent
@@ -291,9 +329,13 @@ def _recent_or_mean(statistics: Mapping[str, Any], facts: Mapping[str, Any]) -> 
 
 
 def _falls_of_templates(state: Mapping[str, Any]) -> dict[str, float]:
-    """Return by how much the scores of templates clearly fell: for each template, the most."""
+    """Return the greatest clear fall of a score of each template, by template.
+
+    Templates of which no score fell are missing.
+    """
     falls: dict[str, float] = {}
     for change in state["changes"]:
+        # A change whose template is None is one of all results.
         if change["is_loss"] and change["template"] is not None:
             fall = abs(change["after"] - change["before"])
             falls[change["template"]] = max(fall, falls.get(change["template"], 0.0))
@@ -301,19 +343,27 @@ def _falls_of_templates(state: Mapping[str, Any]) -> dict[str, float]:
 
 
 def recent_quality(group: Mapping[str, Any], scores: Iterable[str]) -> float:
-    """Return how good the recent results of a template are, from its scores and errors.
+    """Return how good the recent results of a template are, from 0 to 1, to sort templates.
 
-    It is the mean of the recent means of the scores, where an error counts as 0. Where nothing is
-    recent, all results count. A template without scores and errors has 1.
+    The quality is the mean of the recent means of the scores, where a result with an error counts
+    as 0. If no result is recent, all results count. A template without scores and errors has 1.
+
+    Args:
+        group: the statistics of the template.
+        scores: the names of the scores.
     """
-    scored = [group["metrics"][name] for name in scores if name in group["metrics"]]
-    means = [_recent_mean_or_zero(statistics) for statistics in scored]
+    metrics = group["metrics"]
+    means = [_recent_mean_or_zero(metrics[name]) for name in scores if name in metrics]
     quality = sum(means) / len(means) if means else 1.0
-    return quality * (1 - _recent_mean_or_zero(group[ERROR_RATE]))
+    share_without_error = 1 - _recent_mean_or_zero(group[ERROR_RATE])
+    return quality * share_without_error
 
 
 def _recent_mean_or_zero(statistics: Mapping[str, Any]) -> float:
-    """Return the recent mean of a metric, or else that of all results; 0 without any value."""
+    """Return the recent mean of a metric, or that of all results if no result is recent.
+
+    It is 0 if no result has the metric.
+    """
     if statistics["window"] is not None:
         return float(statistics["window"])
     if statistics["mean"] is not None:
@@ -322,34 +372,39 @@ def _recent_mean_or_zero(statistics: Mapping[str, Any]) -> float:
 
 
 def failures_section(facts: Mapping[str, Any], width: int) -> Section:
-    """Return the table of the reasons of failures, the most frequent first, with their texts."""
+    """Return the table of the reasons of failures, the most frequent first, with explanations."""
     failures = list(failure_counts(facts["overall"]).items())
-    texts = facts["failure_texts"]
+    texts_of_run = facts["failure_texts"]
 
     def draw(row_count: int) -> list[Text]:
-        shown = failures[:row_count]
-        explanations = [
-            Text(printable(texts.get(reason) or FAILURES.get(reason, ""))) for reason, _ in shown
+        """Return the heading and the first `row_count` reasons as lines."""
+        counts = []
+        reasons = []
+        explanations = []
+        for reason, count in failures[:row_count]:
+            counts.append(Text(f"{count:,}"))
+            reasons.append(Text(printable(reason), "red"))
+            # Reasons that are not built in have no general explanation.
+            explanation = texts_of_run.get(reason) or FAILURES.get(reason, "")
+            explanations.append(Text(printable(explanation)))
+        columns = [
+            Column(heading="failures", cells=counts),
+            text_column("", reasons),
+            text_column("", explanations),
         ]
-        return table_lines(
-            [
-                Column(heading="failures", cells=[Text(f"{count:,}") for _, count in shown]),
-                text_column("", [Text(printable(reason), "red") for reason, _ in shown]),
-                text_column("", explanations),
-            ],
-            width,
-        )
+        return table_lines(columns, width)
 
     return Section(rows=len(failures), most=MAX_FAILURES, draw=draw)
 
 
 def results_section(facts: Mapping[str, Any], width: int) -> Section:
-    """Return the table of the latest or the worst results, with why they failed."""
+    """Return the table of the latest or the worst results, with the reasons of failures."""
     results = facts["results"]
     scores = main_scores(facts["overall"])[:RESULT_SCORES]
     heading = "worst results" if facts["show"] == "worst" else "latest results"
 
     def draw(row_count: int) -> list[Text]:
+        """Return the heading and the first `row_count` results as lines."""
         shown = results[:row_count]
         columns = [
             text_column(heading, [Text(printable(result["question_id"])) for result in shown]),
@@ -361,6 +416,7 @@ def results_section(facts: Mapping[str, Any], width: int) -> Section:
                 Column(
                     heading=heading_of(name),
                     cells=[Text(value_text(name, value)) for value in values],
+                    # On a narrow screen, the last of these columns is left out first.
                     importance=-place,
                 )
             )
@@ -371,7 +427,7 @@ def results_section(facts: Mapping[str, Any], width: int) -> Section:
 
 
 def _why_failed(result: Mapping[str, Any]) -> str:
-    """Return the error of a result, or why it failed; empty if it did not."""
+    """Return the error of a result or the reason why it failed; "" if it did not fail."""
     if result["status"] == "error":
         return printable(result.get("error", "error"))
     reason = result.get(REASON, NO_FAILURE)

@@ -13,7 +13,7 @@ from functools import partial
 from io import StringIO
 from math import inf
 from time import monotonic
-from typing import TYPE_CHECKING, Any, NoReturn, TextIO
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, TextIO
 
 import anyio.to_thread
 from rich.cells import chop_cells
@@ -26,6 +26,7 @@ from graphrag_eval_async.monitor.facts import COURSES, complete
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
+    from contextlib import AbstractContextManager
 
     from rich.text import Text
 
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 DRAW_SECONDS = 0.25
 """Least time between two drawings of the screen."""
 
-DRAW_SHARE = 0.1
+MAX_SHARE_OF_TIME = 0.1
 """The share of the time that drawing may take: with many templates, it happens less often."""
 
 MAX_MESSAGES = 1000
@@ -58,7 +59,7 @@ class View:
     address: str | None = None
 
     def __init__(self, source: Facts, *loops: Callable[[], Coroutine[Any, Any, NoReturn]]) -> None:
-        """Prepare to show what `source` collects."""
+        """Prepare to show what `source` collects, by means of `loops` while the run lasts."""
         self.loops = loops
         self._source = source
         self._messages: deque[str] = deque(maxlen=MAX_MESSAGES)
@@ -70,7 +71,7 @@ class View:
         self._has_messages.set()
 
     def finish(self, *, shown: bool) -> None:
-        """Show the final state of the run, if it is to be `shown`, and the messages that wait."""
+        """Show the messages that wait and, if `shown`, the final state of the run."""
         raise NotImplementedError
 
     def _take_messages(self) -> list[str]:
@@ -80,9 +81,9 @@ class View:
 
 
 def open_view(source: Facts, interval: float, interrupts: Interrupts) -> View:
-    """Return the view on the terminal behind standard output.
+    """Return the view of a run: a `Screen` if standard output is a terminal.
 
-    Without a terminal, or on one that cannot move its cursor, it prints lines of JSON.
+    If it is not, or if the terminal cannot move its cursor, the view prints lines of JSON.
 
     Args:
         source: collects the state of the run.
@@ -108,10 +109,11 @@ class Terminal:
 
     def __init__(self, stream: TextIO) -> None:
         """Prepare to draw on the terminal behind `stream`."""
-        # Without a colour system, rich would omit the colours, but not bold.
+        # NO_COLOR switches colours off in any program; rich alone would still print bold text.
+        color_system: Literal["auto"] | None = None if os.environ.get("NO_COLOR") else "auto"
         self._console = Console(
             file=stream,
-            color_system=None if os.environ.get("NO_COLOR") else "auto",
+            color_system=color_system,
             markup=False,
             emoji=False,
             highlight=False,
@@ -128,11 +130,11 @@ class Terminal:
         return columns or 80, rows or 24
 
     def draw(self, render: Callable[[int, int], Sequence[Text]], above: Sequence[str] = ()) -> None:
-        """Replace the lines, in one write.
+        """Replace the lines that the last call drew, in one write.
 
         Args:
-            render: returns new lines, given the columns and rows into which they are to fit.
-            above: lines to put above them, which stay.
+            render: returns the new lines, given the columns and rows into which they must fit.
+            above: lines to print above the new lines; later calls do not replace them.
         """
         columns, rows = self.size()
         # The last column and row stay free: terminals differ on what comes after them.
@@ -152,9 +154,12 @@ class Terminal:
         # Erases the rest of each old line, and in the end those below the last new one.
         text += capture.get().replace("\n", "\x1b[K\n") + "\x1b[J"
 
+        # The terminal already shows this text if nothing has changed.
         if above or self._drawn != (columns, rows, text):
+            # Characters that the terminal cannot show are replaced; writing them would raise.
             encoding = self._stream.encoding or "utf-8"
-            self._stream.write(text.encode(encoding, "replace").decode(encoding))
+            printable_text = text.encode(encoding, "replace").decode(encoding)
+            self._stream.write(printable_text)
             self._stream.flush()
         self._lines = lines
         self._drawn = (columns, rows, text)
@@ -167,43 +172,46 @@ class Screen(View):
         """Prepare to draw what `source` collects on a terminal."""
         super().__init__(source, self._draw_often)
         self._terminal = terminal
-        # A task that is cancelled while a thread draws does not wait for the thread, which may so
-        # draw at the same time as `finish`, or after it.
+        # A task that is cancelled does not wait for its thread, so that the thread may still draw
+        # while `finish` draws, or after it. The lock and the flag keep the two apart.
         self._drawing = threading.Lock()
         self._has_ended = False
 
     def finish(self, *, shown: bool) -> None:
-        """Draw the last time: the final state, if it is to be `shown`, and messages."""
+        """Draw for the last time: the waiting messages and, if `shown`, the final state."""
         self._draw(self._collect() if shown else None, is_last=True)
 
     async def _draw_often(self) -> NoReturn:
-        """Draw the state of the run again and again."""
-        # On a terminal, warnings of whichever package would go through the view.
-        is_redirected = sys.stderr is not None and sys.stderr.isatty()
-        with redirect_stderr(_LinesAsMessages(self.say)) if is_redirected else nullcontext():
+        """Draw the state of the run again and again; lines on stderr become messages."""
+        stderr: AbstractContextManager[object] = nullcontext()
+        if sys.stderr is not None and sys.stderr.isatty():
+            # A warning of any package would be written into the middle of the view.
+            stderr = redirect_stderr(_LinesAsMessages(self.say))
+        with stderr:
             while True:
                 start = monotonic()
                 await self._source.prepare()
                 # Not on the event loop: somebody may have stopped the terminal.
                 await anyio.to_thread.run_sync(self._draw, self._collect())
                 seconds = monotonic() - start
-                await asyncio.sleep(max(DRAW_SECONDS, seconds / DRAW_SHARE))
+                # Drawing takes at most `MAX_SHARE_OF_TIME` of the time.
+                await asyncio.sleep(max(DRAW_SECONDS, seconds / MAX_SHARE_OF_TIME))
 
     def _collect(self) -> dict[str, Any]:
         """Return the state of the run. Templates have no details: the screen shows none."""
         return self._source.collect(0)
 
     def _draw(self, facts: dict[str, Any] | None, *, is_last: bool = False) -> None:
-        """Draw the state of the run and the messages that wait.
+        """Draw the state of the run, below the messages that wait.
 
         Args:
             facts: the state, which is completed in place; None to remove it from the terminal.
-            is_last: whether nothing is to be drawn after this.
+            is_last: whether later calls draw nothing.
         """
-
         if facts is None:
             render_lines = _no_lines
         else:
+            # `complete` removes the courses.
             courses = facts[COURSES]
             complete(facts)
             render_lines = partial(render, facts, courses, address=self.address)
@@ -229,7 +237,9 @@ class _LinesAsMessages(StringIO):
 
     def write(self, text: str) -> int:
         """Pass on the lines that `text` completes, and return its length."""
-        *lines, self._unfinished_line = (self._unfinished_line + text).split("\n")
+        lines = (self._unfinished_line + text).split("\n")
+        # What follows the last line break is not a whole line yet; it may be empty.
+        self._unfinished_line = lines.pop()
         for line in lines:
             self._say(line)
         return len(text)
@@ -245,18 +255,19 @@ class Lines(View):
         self._stdout = stdout
 
     def finish(self, *, shown: bool) -> None:
-        """Print the messages that wait and, if it is to be `shown`, the final state."""
+        """Print the messages that wait and, if `shown`, the final state of the run."""
         self._tell_messages()
         if shown:
-            # A reader that went away has all that it wanted.
+            # It is no error if the reader of the pipe went away, or if a signal ends the write.
             with suppress(BrokenPipeError, InterruptedError):
                 self._stdout.write(_json_line(self._source.collect(inf)))
 
     async def _print_facts(self) -> NoReturn:
-        """Print the state at each interval; less often if that takes long."""
+        """Print the state of the run every `interval` seconds, or less often if that takes long."""
         seconds = 0.0
         while True:
-            await asyncio.sleep(max(self._interval, seconds / DRAW_SHARE))
+            # Printing takes at most `MAX_SHARE_OF_TIME` of the time.
+            await asyncio.sleep(max(self._interval, seconds / MAX_SHARE_OF_TIME))
             start = monotonic()
             await self._source.prepare()
             # Not on the event loop: with many templates, it takes a second.
@@ -269,7 +280,8 @@ class Lines(View):
         while True:
             await self._has_messages.wait()
             self._has_messages.clear()
-            # Taken in the thread: if this is cancelled before one starts, `finish` still has them.
+            # The thread removes the messages from the queue, not this coroutine: if it is cancelled
+            # before the thread starts, `finish` still prints them.
             await anyio.to_thread.run_sync(self._tell_messages)
 
     def _tell_messages(self) -> None:
@@ -279,8 +291,8 @@ class Lines(View):
 
 
 def _json_line(facts: dict[str, Any]) -> bytes:
-    """Return the state of a run as a line of JSON; completes `facts` in place."""
+    """Complete the state of a run in place, and return it as a line of JSON."""
     complete(facts)
     facts["results"] = facts["results"][:PRINTED_RESULTS]
-    # Not by orjson: names may hold lone surrogates.
+    # orjson would refuse names with lone surrogates.
     return json.dumps(facts).encode() + b"\n"
