@@ -104,16 +104,17 @@ class Bar(Progress):
         self.add_task("", total=None, results="")
 
     def count(self) -> None:
-        """Count a result."""
+        """Count a result, and now and then read the errors and scores that the bar shows."""
         self._results += 1
-        # Errors and scores are read here, since another thread draws.
+        # The thread that draws must not read aggregates that this thread changes.
         if self._aggregates is not None and monotonic() >= self._next_look:
             self._errors_and_scores = _errors_and_scores(self._aggregates)
             self._next_look = monotonic() + SCORE_SECONDS
 
     def get_renderables(self) -> Iterable[RenderableType]:
         """Return the lines of the bar; rich calls this ten times a second."""
-        for task in self.tasks:  # There is none while rich starts.
+        # The bar has one task, or none while rich starts.
+        for task in self.tasks:
             results = self._results_in_words()
             share = self._share_done()
             if share is None:
@@ -132,21 +133,27 @@ class Bar(Progress):
     def _total(self) -> float | None:
         """Return how many results the run will give; None if that is unknown.
 
-        Of files, it is estimated: the results that were begun came from the bytes read so far.
+        For files, the number is estimated from the results that are begun or complete, and from the
+        share of bytes that were read for them.
         """
         if self._countdown is not None:
             return self._countdown.size
-        sizes = [source.size for source in self._sources]
+        size = 0
+        for source in self._sources:
+            if source.size is None:
+                return None  # Standard input, for example, has no size.
+            size += source.size
         consumed = sum(source.consumed for source in self._sources)
         begun = self._results + self._in_flight()
-        if None in sizes or not consumed or not begun:
+        if not consumed or not begun:
             return None
-        return begun * sum(size or 0 for size in sizes) / consumed
+        return begun * size / consumed
 
     def _share_done(self) -> float | None:
         """Return the share of results that are complete, from 0 to 1; None if it is unknown.
 
-        A file may be read long before the judge is done with it, so bytes alone do not tell.
+        The share of bytes that were read would be too high: the judge needs more time for a result
+        than its line takes to be read.
         """
         total = self._total()
         if not total:
@@ -154,7 +161,7 @@ class Bar(Progress):
         return min(1.0, self._done() / total)
 
     def _results_in_words(self) -> str:
-        """Return the results so far, of how many, and their rate: "70 of about 200  2.5/s"."""
+        """Return the number of results and their rate, such as "70 of about 200  2.5/s"."""
         count = f"{self._done():,}"
         total = self._total()
         if total is None:
@@ -162,9 +169,11 @@ class Bar(Progress):
         elif self._is_total_known():
             count += f" of {total:,.0f}"
         else:
-            # Two digits: more would claim more than an estimate knows.
-            count += f" of about {float(f'{total:.1e}'):,.0f}"
+            # The estimate is rounded to two significant digits: it is not more precise.
+            rounded = float(f"{total:.1e}")
+            count += f" of about {rounded:,.0f}"
 
+        # At the very start, the rate would be absurd, or a division by zero.
         seconds = max(monotonic() - self._start, 0.1)
         rate = self._results / seconds
         digits = 0 if rate >= MIN_WHOLE_RATE else 1
@@ -177,7 +186,10 @@ class Bar(Progress):
         return all(source.consumed == source.size for source in self._sources)
 
     def _second_line(self) -> Text:
-        """Return the errors, the cost and the scores so far, and a pause of the judge."""
+        """Return the second line of the bar.
+
+        It shows errors and scores so far, the cost, and until when the judge pauses.
+        """
         parts = []
         if self._errors_and_scores:
             parts.append(self._errors_and_scores)
@@ -190,13 +202,17 @@ class Bar(Progress):
 
 
 def _errors_and_scores(aggregates: RunningAggregates) -> Text:
-    """Return the number of errors and the means of the first scores that have values."""
+    """Return the number of errors and the means of the main scores.
+
+    At most `SHOWN_SCORES` of the scores that have values are shown.
+    """
     all_results = aggregates.snapshot()["micro"]
     errors = all_results["number_of_error_samples"]
     style = "red" if errors else ""
     parts = [Text("1 error" if errors == 1 else f"{errors:,} errors", style)]
     for name in SCORES:
-        if name in all_results and len(parts) <= SHOWN_SCORES:
+        shown = len(parts) - 1  # The first part is the errors.
+        if name in all_results and shown < SHOWN_SCORES:
             parts.append(Text(f"{name} {mean_of_questions(all_results[name]):.3f}"))
     return Text("  ").join(parts)
 
@@ -205,7 +221,7 @@ class _TimeLeftColumn(TimeRemainingColumn):
     """The time left, such as "02:05 left"; empty if the number of results is unknown."""
 
     def render(self, task: Task) -> Text:
-        """Return the text for a task."""
+        """Return the time left for a task, such as "1:20 left"; blank if it is unknown."""
         time = super().render(task)
         if time:
             time.append(" left")

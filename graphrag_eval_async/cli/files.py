@@ -45,13 +45,14 @@ STATE = ".aggregates"
 
 
 def input_path(path: str) -> str:
-    """Return a path that `read_jsonl` can read.
+    """Return `path`, if `read_jsonl` can read it.
 
     Args:
-        path: a readable file or directory, a pattern that matches one, or ``-`` for standard input.
+        path: the path of a file or directory, a pattern that matches one, or ``-`` for standard
+            input.
 
     Raises:
-        ValueError: there is nothing to read.
+        ValueError: a file does not exist or is not readable, or standard input is closed.
     """
     if path == "-" and sys.stdin is None:
         raise ValueError("standard input is closed")
@@ -70,10 +71,10 @@ ONLY_BENCHMARKS = (".yaml", ".yml", ".csv", ".tsv")
 
 
 def convertible_path(path: str) -> str:
-    """Return a path of traces, or of the file of a benchmark.
+    """Return `path`, if it is that of readable traces or of the readable file of a benchmark.
 
     Raises:
-        ValueError: there is no such file, or it cannot be read.
+        ValueError: the file does not exist, or it is not readable.
     """
     if path.lower().endswith(ONLY_BENCHMARKS):
         return file_path(path)
@@ -81,10 +82,11 @@ def convertible_path(path: str) -> str:
 
 
 def file_path(path: str) -> str:
-    """Return the path of a file.
+    """Return `path`, if it is that of a readable file.
 
     Raises:
-        ValueError: it is no readable file, but for example a directory, or ``-``.
+        ValueError: the path is that of something else, such as a directory or ``-``, or the file
+            does not exist or is not readable.
     """
     if path == "-":
         raise ValueError("'-': this file cannot come from standard input")
@@ -98,10 +100,10 @@ def file_path(path: str) -> str:
 
 
 def json_path(path: str) -> tuple[str, Any]:
-    """Return the path of a file of JSON, and its content.
+    """Read a file of JSON, and return its path and its content.
 
     Raises:
-        ValueError: it is no readable file, or does not hold JSON.
+        ValueError: the path is not that of a readable file, or the file does not hold JSON.
     """
     from graphrag_eval_async.records.yaml_file import read_bytes, read_json  # Takes long to import.
 
@@ -117,9 +119,10 @@ def _check_readable(path: str) -> None:
 
 
 def output_path(path: str) -> str:
-    """Return a path to write lines to, with ``-`` for each name of standard output.
+    """Return a path to write lines to; all names of standard output become ``-``.
 
-    A file that is opened a second time would be written at two positions at once.
+    Opening standard output by a name, such as /dev/stdout, would give a second file with a position
+    of its own: what one of the two files writes would overwrite what the other one wrote.
 
     Raises:
         ValueError: the path is an address of a kind that is no longer supported.
@@ -131,7 +134,7 @@ def output_path(path: str) -> str:
 
 
 def lines_path(path: str) -> str:
-    """Return a path to write lines of JSON to, with ``-`` for each name of standard output.
+    """Return a path to write lines of JSON to; all names of standard output become ``-``.
 
     Raises:
         ValueError: the path is that of a table.
@@ -145,20 +148,22 @@ def lines_path(path: str) -> str:
 
 
 def aggregates_path(path: str) -> str:
-    """Return a path to write a snapshot of aggregates to, as YAML or JSON.
+    """Return `path`, if a snapshot of aggregates can be written there, as YAML or JSON.
 
     Raises:
-        ValueError: it has another suffix, or cannot be written.
+        ValueError: the path has another suffix, or cannot be written.
     """
     return _replaceable_path(path, ".yaml", ".yml", ".json")
 
 
 def state_path(path: str) -> str:
-    """Return a path to write aggregates to: as YAML, as JSON, or with `STATE` in a form that can
-    be merged.
+    """Return `path`, if aggregates can be written there.
+
+    The suffix says how: as YAML, as JSON or, with the suffix `STATE`, in a form that can be merged
+    with other aggregates.
 
     Raises:
-        ValueError: it has another suffix, or cannot be written.
+        ValueError: the path has another suffix, or cannot be written.
     """
     return _replaceable_path(path, ".yaml", ".yml", ".json", STATE)
 
@@ -174,10 +179,10 @@ def picture_path(path: str) -> str:
 
 
 def _replaceable_path(path: str, *suffixes: str) -> str:
-    """Return a path with one of the suffixes, at which a file can be written or replaced.
+    """Return `path`, if it has one of the suffixes and a file can be written or replaced there.
 
     Raises:
-        ValueError: it has another suffix, or cannot be written.
+        ValueError: the path has another suffix, or cannot be written.
     """
     if Path(path).suffix not in suffixes:
         raise ValueError(f"{path!r}: expected a name that ends in {', '.join(suffixes)}")
@@ -185,10 +190,10 @@ def _replaceable_path(path: str, *suffixes: str) -> str:
 
 
 def resumable_path(path: str) -> str:
-    """Return the path of a regular file, existing or not.
+    """Return `path`, if it is that of a regular file or of no file yet.
 
     Raises:
-        ValueError: it is something else, such as a directory, a pipe, or ``-``.
+        ValueError: the path is that of something else, such as a directory, a pipe, or ``-``.
     """
     if path == "-" or (os.path.exists(path) and not os.path.isfile(path)):
         raise ValueError(f"{path!r} is not a regular file")
@@ -196,17 +201,23 @@ def resumable_path(path: str) -> str:
 
 
 def page_path(path: str) -> str:
-    """Return the path of a regular file, existing or not, or ``-`` for standard output.
+    """Return `path`, if it is that of a regular file or of no file yet.
+
+    All names of standard output, such as /dev/stdout, become ``-``.
 
     Raises:
-        ValueError: it is something else, such as a directory.
+        ValueError: the path is that of something else, such as a directory.
     """
     path = output_path(path)
     return path if path == "-" else resumable_path(path)
 
 
 def make_folder_of(path: str) -> None:
-    """Make the folder of a file that will be written, if it does not exist."""
+    """Make the folder of a file that will be written, if it does not exist.
+
+    Raises:
+        UsageError: the folder cannot be created.
+    """
     folder = os.path.dirname(os.path.abspath(path))
     try:
         os.makedirs(folder, exist_ok=True)
@@ -219,28 +230,32 @@ def check_distinct(
 ) -> None:
     """Check that no file is written twice, or written and read, and that "-" is read at most once.
 
+    A path may be None in each of the arguments, for an option that is not given.
+
     Args:
-        read: paths that are read; files, directories or patterns. None stands for no path.
+        read: paths that are read: of files, directories or patterns.
         written: paths of files that are written.
-        beside: paths of other files that are written. No directory or pattern reads them.
+        beside: paths of other files that are written, which no directory or pattern includes.
 
     Raises:
         UsageError: two paths are of the same file.
     """
     sources = [path for path in read if path]
     outputs = [path for path in written if path]
+    outputs_beside = [path for path in beside if path]
     if sources.count("-") > 1:
         raise UsageError("only one of the inputs can come from standard input (-)")
 
     used = {os.path.realpath(path) for path in sources if path != "-"}
-    for path in [*outputs, *(path for path in beside if path)]:
+    for path in [*outputs, *outputs_beside]:
         if os.path.exists(path) and not os.path.isfile(path):
-            continue  # Several may write to a device such as /dev/null.
+            continue  # Several outputs may go to a device such as /dev/null.
         name = "-" if path == "-" else os.path.realpath(path)
         if name in used:
             raise UsageError(f"{path!r} is given twice; it would be overwritten")
         used.add(name)
 
+    # An output must not be among the files that a directory or pattern reads, either.
     for source in sources:
         for pattern in _patterns_of(source):
             for path in outputs:
@@ -249,7 +264,10 @@ def check_distinct(
 
 
 def _patterns_of(source: str) -> list[str]:
-    """Return the patterns of the files that are read at a path; none for a path of one file."""
+    """Return patterns of the files that are read at a path of a directory or pattern.
+
+    The path of a single file has no patterns.
+    """
     if os.path.isdir(source):
         return [os.path.join(glob.escape(source), name) for name in MEMBERS]
     if glob.has_magic(source) and not os.path.exists(source):
@@ -258,10 +276,10 @@ def _patterns_of(source: str) -> list[str]:
 
 
 def files_of_results(paths: Iterable[str]) -> list[str]:
-    """Return the files of results that paths stand for.
+    """Return the files of results at paths of files, directories and patterns.
 
     Raises:
-        UsageError: results would count twice, or a file holds none.
+        UsageError: results would count twice, or a file belongs to a journal and holds no results.
     """
     files: list[str] = []
     for path in paths:
@@ -280,7 +298,7 @@ def files_of_results(paths: Iterable[str]) -> list[str]:
     for name, file in file_by_name.items():
         if not name.endswith(STATE):
             continue
-        # Aggregates usually stand beside the results that they are of.
+        # Aggregates usually stand beside the results from which they were computed.
         for pattern in MEMBERS:
             suffix = pattern.removeprefix("*")
             results = file_by_name.get(name.removesuffix(STATE) + suffix)
@@ -292,10 +310,14 @@ def files_of_results(paths: Iterable[str]) -> list[str]:
 
 
 def open_output(open_path: Callable[[str], T], path: str) -> T:
-    """Return what `open_path` opens for writing at a path, with ``-`` for standard output.
+    """Call `open_path` to open a file for writing, and return the file.
+
+    Args:
+        open_path: opens the file at a path.
+        path: the path; ``-`` stands for standard output.
 
     Raises:
-        UsageError: it cannot be opened.
+        UsageError: the file cannot be opened.
     """
     if path == "-" and sys.stdout is None:
         raise UsageError("standard output is closed; -o FILE writes to a file")
@@ -310,7 +332,7 @@ def open_lines(path: str, interrupts: Interrupts | None = None) -> LineFile:
 
     Args:
         path: the path; ``-`` for standard output.
-        interrupts: end the wait for the reader of a pipe at Ctrl-C; None to wait on.
+        interrupts: let Ctrl-C end the wait for the reader of a pipe; None to wait without end.
 
     Raises:
         UsageError: the file cannot be opened.
@@ -327,7 +349,11 @@ def write_state(path: str, aggregates: RunningAggregates) -> None:
 
 
 def merge_aggregates(aggregates: RunningAggregates, path: str) -> None:
-    """Add what `write_state` wrote; raise a `UsageError` if the file is something else."""
+    """Add the aggregates in a file that `write_state` wrote to `aggregates`.
+
+    Raises:
+        UsageError: the file cannot be read, or holds something else.
+    """
     try:
         aggregates.merge(RunningAggregates.from_bytes(Path(path).read_bytes()))
     except OSError as error:
@@ -337,9 +363,12 @@ def merge_aggregates(aggregates: RunningAggregates, path: str) -> None:
 
 
 def write_aggregates(path: str, snapshot: Mapping[str, Any]) -> None:
-    """Write a snapshot as YAML or JSON, by the suffix; readers see the old file or the new one."""
+    """Write a snapshot to a file, as JSON if the path ends in ".json", otherwise as YAML.
+
+    Those who read the file meanwhile see the old content or the new one.
+    """
     if path.endswith(".json"):
-        # Not by orjson: a sum of 64-bit integers may need more bits.
+        # orjson would refuse integers of more than 64 bits, which a sum may need.
         text = json.dumps(snapshot, indent=2, ensure_ascii=False) + "\n"
     else:
         import yaml  # Takes long to import.
@@ -350,8 +379,12 @@ def write_aggregates(path: str, snapshot: Mapping[str, Any]) -> None:
 
 
 def write_page(path: str, text: str, stream: TextIO | None = None) -> None:
-    """Write a text to a file, whose readers see the old text or the new one; ``-`` stands for
-    `stream`.
+    """Replace the text of a file. Those who read it meanwhile see the old text or the new one.
+
+    Args:
+        path: the path; with ``-``, the text is printed on `stream`.
+        text: the text.
+        stream: standard output, or what stands for it.
     """
     if path == "-":
         tell(stream, text.removesuffix("\n"))

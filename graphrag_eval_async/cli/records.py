@@ -27,14 +27,16 @@ async def read_records(
 
     Args:
         path: the file, or "-" for standard input.
-        trace_format: format of traces, of which one may stand in several lines; None for responses,
-            each of which is a line.
+        trace_format: the format of traces; None if the file has responses, one in each line.
         questions: the questions that traces may answer; None if they are not known.
-        take: takes a record.
+        take: handles a record.
     """
+    # A JSON array holds many responses or, in some formats, many traces; in the others, it is a
+    # single trace.
     has_documents = trace_format is None or trace_format.is_listed
     source = open_source(path, documents=has_documents)
     if trace_format is not None:
+        # The lines of a trace become one record.
         source = grouped(source, trace_format, questions, is_live=False)
     async with aclosing(source) as batches:
         async for batch in batches:

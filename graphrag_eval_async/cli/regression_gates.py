@@ -38,7 +38,7 @@ class MaxDrop(NamedTuple):
 
 
 def parse_max_drop(text: str) -> MaxDrop:
-    """Parse ``METRIC=X``.
+    """Parse the value of ``--max-drop``, which is written as ``METRIC=X``.
 
     Raises:
         ValueError: the text has another form, or X is more than the metric can change.
@@ -106,19 +106,24 @@ def check_regressions(
     lacking = missing(snapshot)
     if options.allow_missing or not lacking:
         return gates
-    return [
-        CheckedGate(gate.name, False, f"{lacking}; {gate.explanation}") if gate.holds else gate
-        for gate in gates
-    ]
+    checked_gates = []
+    for gate in gates:
+        checked = gate
+        if gate.holds:
+            checked = CheckedGate(gate.name, False, f"{lacking}; {gate.explanation}")
+        checked_gates.append(checked)
+    return checked_gates
 
 
 def _check_drop(
     gate: MaxDrop, comparison: RunningComparison, snapshot: Mapping[str, Any]
 ) -> CheckedGate:
-    """Check how much the mean of a metric got worse, however uncertain.
+    """Check a gate ``--max-drop``: how much the mean of a metric got worse.
+
+    Whether the drop may be due to chance does not matter.
 
     Raises:
-        UsageError: no result has the metric, not even without a value.
+        UsageError: no result of either run has the metric.
     """
     name = f"--max-drop {gate.metric}={number(gate.most)}"
     drop = comparison.drop(gate.metric)
@@ -134,6 +139,7 @@ def _check_drop(
     difference = drop.means["difference"]
     loss = difference if drop.lower_is_better else -difference
     lacking = drop.lacking(gate.metric)
+    # `ROUNDING` allows for errors of floating point in the means.
     holds = loss <= gate.most + ROUNDING and not lacking
     explanation = (
         f"{gate.metric} {change_of(drop.means)}: may get worse by at most {number(gate.most)}"
@@ -143,7 +149,7 @@ def _check_drop(
 
 
 def _check_margin(metric: str, row: Mapping[str, Any], drop: Drop) -> CheckedGate:
-    """Return whether a metric is shown to be worse by less than its margin.
+    """Check a gate ``--non-inferior``: whether a metric is worse by less than its margin.
 
     Args:
         metric: name of the metric.
@@ -167,7 +173,10 @@ def _check_margin(metric: str, row: Mapping[str, Any], drop: Drop) -> CheckedGat
 
 
 def _errors_in_words(metric: str, drop: Drop) -> str:
-    """Return how many errors a drop counts or leaves out, after "; "; "" without errors."""
+    """Return how many errors a drop counts or leaves out, as the end of a sentence.
+
+    It is "" if neither run has errors, or if the metric is the error rate itself.
+    """
     errors_before = drop.baseline.errors
     errors_after = drop.candidate.errors
     if metric == ERROR_RATE or errors_before + errors_after == 0:
@@ -179,16 +188,25 @@ def _errors_in_words(metric: str, drop: Drop) -> str:
 def _check_count(
     most: int, comparison: RunningComparison, snapshot: Mapping[str, Any]
 ) -> CheckedGate:
-    """Check how many questions were right in the baseline and no longer are."""
+    """Check the gate ``--max-regressions``.
+
+    A regression is a question that is right in the baseline and not in the candidate.
+
+    Args:
+        most: the greatest number of regressions that is allowed.
+        comparison: the comparison.
+        snapshot: its snapshot.
+    """
     count = len(snapshot["regressions"])
     explanation = f"{plural(count, 'regression')}, at most {most} allowed"
+    # Only some metrics have a value from which on a question is right.
     can_be_right = any(metric in snapshot["overall"] for metric in LEAST_RIGHT_VALUES)
     if not can_be_right:
         metrics = ", ".join(LEAST_RIGHT_VALUES)
         explanation = f"no question has any of these on both sides: {metrics}; {explanation}"
-    lacking = _join_sentences(
-        *(comparison.drop(metric).lacking(metric) for metric in LEAST_RIGHT_VALUES)
-    )
+    # If the candidate lacks values that the baseline has, the gate does not hold.
+    lacking_by_metric = [comparison.drop(metric).lacking(metric) for metric in LEAST_RIGHT_VALUES]
+    lacking = _join_sentences(*lacking_by_metric)
     holds = count <= most and can_be_right and not lacking
     return CheckedGate("--max-regressions", holds, _join_sentences(lacking, explanation))
 

@@ -35,18 +35,20 @@ class RepeatedQuestions:
     """
 
     def __init__(self, paths: Sequence[str]) -> None:
-        """Start without results; `paths` are all files of which results will be added."""
+        """Start without results; `paths` are all files whose results will be added."""
         self._paths = paths
-        # By question and number of the sample, the first file with it, and a hash of its answer.
+        # For each question and number of a sample, the first file that has a result of them, and a
+        # hash of the answer there.
         self._first_answers: dict[tuple[str, int], tuple[str, int]] = {}
-        # By file, how many of its samples have another answer in a file before it.
+        # For each file, how many of its samples have another answer in a file before it.
         self._other_answers: Counter[str] = Counter()
 
     def add(self, path: str, result: Mapping[str, Any]) -> None:
-        """Add a result of the file `path`."""
+        """Compare a result of the file `path` with the same sample in the files before it."""
         if len(self._paths) < 2:
             return
         question_id = result.get("question_id")
+        # A pending result is incomplete, and its complete version follows.
         if not isinstance(question_id, str) or "pending" in result:
             return
         sample = result.get("sample")
@@ -54,6 +56,7 @@ class RepeatedQuestions:
         key = (question_id, sample if type(sample) is int else 1)
         first_answer = self._first_answers.get(key)
         if first_answer is None:
+            # `MAX_SAMPLES` limits the memory.
             if len(self._first_answers) < MAX_SAMPLES:
                 self._first_answers[key] = (path, hash_answer(result))
             return
@@ -77,22 +80,28 @@ class RepeatedQuestions:
 
 
 def hash_answer(result: Mapping[str, Any]) -> int:
-    """Return a hash of what the agent answered and did.
+    """Return a hash of the answer, the steps and the error of a result.
 
     Ids, times and scores do not count: they differ between two evaluations of the same response.
-    If a result has neither an answer nor steps, as from another program, its scores count.
+    Only if a result has no answer, steps or error, as from another program, the hash is of its
+    scores.
     """
     answer = result.get("actual_answer")
     steps = result.get("actual_steps")
     error = result.get("error")
     if answer is None and not steps and error is None:
-        return _hash([value for value in observe(result).values if is_score(value[0])])
+        scores = [value for value in observe(result).values if is_score(value[0])]
+        return _hash(scores)
     if isinstance(steps, list):
-        steps = [
-            {key: step.get(key) for key in STEP_KEYS} if isinstance(step, dict) else step
-            for step in steps
-        ]
+        steps = [_without_times(step) for step in steps]
     return _hash([answer, steps, error])
+
+
+def _without_times(step: Any) -> Any:
+    """Return a step with only those keys that do not differ between two evaluations."""
+    if not isinstance(step, dict):
+        return step  # A result from another program may hold anything.
+    return {key: step.get(key) for key in STEP_KEYS}
 
 
 def _hash(value: Any) -> int:

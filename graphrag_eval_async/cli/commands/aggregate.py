@@ -56,9 +56,10 @@ class MergedResults:
         """Start without results.
 
         Args:
-            paths: the files of which results will be added.
+            paths: the files whose results will be added.
             reference: the reference set; None if it is not known.
-            tag_keys: the keys of tags that are counted, however many other keys there are.
+            tag_keys: the keys of tags that options name. They are counted even if results have more
+                keys of tags than aggregates count.
         """
         self.aggregates = RunningAggregates()
         self.aggregates._count_tags_first(tag_keys)
@@ -72,7 +73,7 @@ class MergedResults:
             self.aggregates.expect_steps(reference.step_names)
 
     def add(self, path: str, result: dict[str, Any]) -> None:
-        """Add a result of the file `path`."""
+        """Add a result from the file `path` to the aggregates and the other counts."""
         self.aggregates.add(result)
         self.repeated.add(path, result)
         self._step_names.add(result)
@@ -126,7 +127,7 @@ def run(options: AggregateOptions, interrupts: Interrupts) -> Exit:
             notes.append(f"warning: {misnamed}")
         merged_systems = merged.repeated.warning()
         if merged_systems is not None and not options.repeats:
-            # Unfolded, since a user copies the command with the paths.
+            # The warning is one long line: a user may copy the command in it.
             notes.append(one_line(f"warning: {merged_systems}"))
     return report(
         options,

@@ -52,10 +52,10 @@ class AskOptions(EvaluationOptions):
 
 
 def parse_param(text: str) -> tuple[str, str]:
-    """Return the name and the value of a parameter, written as ``NAME=TEXT``.
+    """Parse a parameter of a request, written as ``NAME=TEXT``, into its name and its text.
 
     Raises:
-        ValueError: the name is missing, or ``=``.
+        ValueError: the name or the ``=`` is missing.
     """
     name, equals, value = text.partition("=")
     if not name or not equals:
@@ -66,10 +66,11 @@ def parse_param(text: str) -> tuple[str, str]:
 
 
 def parse_header(text: str) -> tuple[str, str]:
-    """Return the name and the value of a header, written as ``NAME: VALUE``.
+    """Parse a header of a request, written as ``NAME: VALUE``, into its name and its value.
 
     Raises:
-        ValueError: either is missing. The error does not quote them, since they may be secret.
+        ValueError: the name or the value is missing. The message does not quote the text, which may
+            be secret.
     """
     name, _, value = text.partition(":")
     name = name.strip()

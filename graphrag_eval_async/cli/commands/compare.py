@@ -83,7 +83,7 @@ def run(options: CompareOptions, interrupts: Interrupts) -> Exit:
 
 
 def _compare_systems(options: CompareOptions, interrupts: Interrupts) -> Exit:
-    """Print tables of the systems whose results are options."""
+    """Compare several systems, and print the tables in the chosen format."""
     if options.format == "html":
         check_extra("a page", "web", "jinja2")
     paths = [options.baseline, *options.candidates]
@@ -102,11 +102,12 @@ def _compare_systems(options: CompareOptions, interrupts: Interrupts) -> Exit:
 
 
 def system_names(paths: Sequence[str]) -> list[str]:
-    """Return a short and different name for each path of results.
+    """Return a short name for each system, given the paths of their results; all names differ.
 
-    A system is named after its file, without the suffix. If several files have the same name, it is
-    named after the parts in which their paths differ, such as "x" for runs/x/results.jsonl beside
-    runs/y/results.jsonl. Equal paths are numbered.
+    - A system is named after its file, without the suffix.
+    - If two files have the same name, systems are named after the parts in which the paths differ,
+      such as "x" and "y" for runs/x/results.jsonl and runs/y/results.jsonl.
+    - If two paths are equal, all paths are numbered.
     """
     file_names = [os.path.basename(path.rstrip("/")) for path in paths]
     names = [SUFFIX.sub("", file_name) for file_name in file_names]
@@ -115,6 +116,7 @@ def system_names(paths: Sequence[str]) -> list[str]:
     if len(set(paths)) < len(paths):
         return [f"{place}: {path}" for place, path in enumerate(paths, start=1)]
 
+    # Remove the parts that all paths share, at the end and then at the beginning.
     split_paths = [path.split("/") for path in paths]
     while _share_part(split_paths, -1):
         split_paths = [parts[:-1] for parts in split_paths]
@@ -184,10 +186,12 @@ def render_comparison(snapshot: Mapping[str, Any], *, worst: int, candidate: str
 def _overall_table(snapshot: Mapping[str, Any]) -> Table:
     """Return the table of all metrics, with their changes over all questions."""
     rows = snapshot["overall"]
-    lower = [metric for metric, row in rows.items() if row["direction"].startswith("lower")]
+    lower_is_better = [
+        metric for metric, row in rows.items() if row["direction"].startswith("lower")
+    ]
     note = validity(rows, snapshot["level"])
-    if lower:
-        note = f"Lower is better: {', '.join(lower)}. {note}"
+    if lower_is_better:
+        note = f"Lower is better: {', '.join(lower_is_better)}. {note}"
     return Table(
         title="",
         headings=["overall", "baseline", "candidate", "change", "interval", "p"],
@@ -200,7 +204,7 @@ def _overall_table(snapshot: Mapping[str, Any]) -> Table:
 
 
 def _primary_rows(groups: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Return the rows of groups that have a verdict, which only primary metrics have."""
+    """Return the rows of primary metrics, by group and metric: only these rows have a verdict."""
     return {
         name: {metric: row for metric, row in rows.items() if "verdict" in row}
         for name, rows in groups.items()
@@ -225,11 +229,18 @@ def _verdicts_table(
 
 
 def _losses_table(snapshot: Mapping[str, Any], worst: int, candidate: str) -> Table:
-    """Return a table of the `worst` questions that got worse, with the lines of their results."""
+    """Return a table of the questions that got worse most.
+
+    Args:
+        snapshot: the comparison.
+        worst: greatest number of questions in the table.
+        candidate: path of the candidate's results, to show the line of each result.
+    """
     losses = greatest_losses(snapshot, worst)
     question_ids = {row["question_id"] for _, row in losses}
     place_by_question: dict[str, str] = {}
     for question_id, place, _ in results_of_questions(candidate, question_ids):
+        # A question with several samples shows the line of the first one.
         place_by_question.setdefault(question_id, place)
     rows = []
     for metric, row in losses:

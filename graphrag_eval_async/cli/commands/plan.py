@@ -49,12 +49,13 @@ def run(options: PlanOptions, interrupts: Interrupts) -> Exit:
             level=options.level,
             primary=primary_metrics(options.config),
         )
+        # If the text cannot be printed, this becomes the error of the run.
         ending = ending.attempt(partial(tell, sys.stdout, render_plan(planned)))
     return end(ending, rejects)
 
 
 def render_plan(planned: Mapping[str, Any]) -> str:
-    """Return a plan as a sentence, and what it assumes if that may be wrong."""
+    """Return a plan as sentences: the number of questions, and what may be wrong about it."""
     questions = planned["paired"]
     sentences = [
         (

@@ -61,7 +61,7 @@ def run(options: ValidateOptions, interrupts: Interrupts) -> Exit:
         raise UsageError("expected REFERENCE, or --no-reference RESPONSES")
 
     try:
-        # The doubts are listed below.
+        # `load_reference` warns of doubts, which are listed below.
         with catch_warnings(action="ignore", category=GraphragEvalWarning):
             reference = load_reference(options.reference, strict=options.strict)
     except ReferenceDataError as error:
@@ -118,7 +118,8 @@ class ResponsesCheck:
         self._trace_format = make_trace_format(options)
         self._rejects = Rejects()
         self._responses_by_question = Counter[str]()
-        # By template, the names of steps that agents executed, and the ids of answered questions.
+        # For each template, the names of steps that agents executed, and the ids of the questions
+        # that they answered.
         self._seen: defaultdict[str, tuple[set[str], set[str]]] = defaultdict(
             lambda: (set(), set())
         )
@@ -138,20 +139,25 @@ class ResponsesCheck:
         self._names_by_step = step_names(name_by_alias, reference_names, ())
 
     def run(self, path: str, interrupts: Interrupts, *, headline: str) -> Exit:
-        """Print what is wrong with the responses at a path, and how many there are.
+        """Print each invalid response of a file, and then how many responses it has.
 
         Args:
             path: the file with the responses.
             interrupts: signals that end the command early.
             headline: beginning of the last line, about the reference set.
+
+        Returns:
+            The exit code of the command.
         """
         output = open_output(LineFile, "-")
 
         async def check(record: Record) -> None:
+            """Count a valid response, or print why a record is rejected."""
             response = self._read(record)
             if not isinstance(response, Reject):
                 self._count(response)
                 return
+            # Rejects are only counted: each of them is printed at once.
             self._rejects.add(response, keep=False)
             line = one_line(f"{response.path or path}: {response}")
             await output.send(line.encode(errors="backslashreplace") + b"\n")
@@ -164,6 +170,7 @@ class ResponsesCheck:
         misnamed = None
         if ending.is_complete:
             missing = self._list_missing_responses()
+            # This is a warning about steps whose names the reference set does not have, or None.
             misnamed = misnamed_steps(self._reference, self._seen)
             if misnamed is not None:
                 tell(sys.stdout, f"warning: {misnamed}")
@@ -179,11 +186,12 @@ class ResponsesCheck:
         return code
 
     def _count(self, response: Response) -> None:
-        """Count a valid response, and note the names of its steps."""
+        """Count a valid response, and note which steps it executed for which template."""
         self._responses_by_question[response.question_id] += 1
         question = self._reference.questions.get(response.question_id)
         if question is None:
             return
+        # Aliases in the configuration file rename steps in place.
         rename_steps(response, self._reference.step_names, self._names_by_step)
         names, answered_questions = self._seen[question.template_id]
         for step in response.fields.get("actual_steps", ()):
@@ -192,7 +200,11 @@ class ResponsesCheck:
         answered_questions.add(question.id)
 
     def _list_missing_responses(self) -> int:
-        """Print how many questions have no response, and some of them; return their number."""
+        """Print the number of questions without a response, with examples.
+
+        Returns:
+            The number.
+        """
         missing = [
             question_id
             for question_id in self._reference.questions
