@@ -109,12 +109,12 @@ class Calibration:
         self._labels_by_metric: defaultdict[str, list[Label]] = defaultdict(list)
         self._labels_without_value = 0
         self._scores_by_question: defaultdict[str, list[Score]] = defaultdict(list)
-        # Of all results, also of those without a score.
+        # The questions of all results, also of results without a score.
         self._question_ids: set[str] = set()
         self._metrics_in_results: set[str] = set()
 
     def add_label(self, label: Mapping[str, Any]) -> None:
-        """Add what a person says of one result; a label without a value is only counted.
+        """Add the label that a person gave a result; a label without a value is only counted.
 
         Raises:
             AggregationError: `label` is not a valid label.
@@ -127,10 +127,10 @@ class Calibration:
         self._labels_by_metric[metric].append(parsed)
 
     def metric(self) -> str:
-        """Return the metric to compare: the declared one, or the only one that labels are for.
+        """Return the metric to compare: the declared one, or the only metric that labels are for.
 
         Raises:
-            UsageError: no label has a value, none is for the declared metric, or no metric is
+            UsageError: no label has a value, no label is for the declared metric, or no metric is
                 declared and the labels are for several.
         """
         labelled_metrics = sorted(self._labels_by_metric)
@@ -154,19 +154,19 @@ class Calibration:
         return self._declared_metric
 
     def add_result(self, result: Mapping[str, Any]) -> None:
-        """Add a result, which may have a score of the metric or not.
+        """Add a result, with or without a score of the metric.
 
         Raises:
             UsageError: the labels do not say which metric to compare; see `metric`.
         """
-        # This also adds the names of all scores of the result to `_metrics_in_results`.
+        # `score_of` also adds the names of all scores of the result to `_metrics_in_results`.
         score = score_of(result, self.metric(), self._metrics_in_results)
         self._question_ids.add(str(result.get("question_id")))
         if score is not None:
             self._scores_by_question[score.question_id].append(score)
 
     def snapshot(self) -> dict[str, Any]:
-        """Return how far judge and people agree, and the mean that people would give all results.
+        """Compare judge and people, and estimate the mean that people would give all results.
 
         The result has the keys that `graphrag_eval_async.calibrate` describes, except `rejected`.
 
@@ -225,7 +225,10 @@ class Calibration:
         return None
 
     def _match_labels(self) -> _MatchedLabels:
-        """Assign the labels of the metric to the scores that they are for."""
+        """Assign each label of the metric to the score that it is for.
+
+        A label that is not for exactly one score is counted by the reason why.
+        """
         labels_by_score: defaultdict[Score, list[Label]] = defaultdict(list)
         unused_by_reason: Counter[str] = Counter()
         for label in self._labels_by_metric[self.metric()]:
@@ -250,10 +253,11 @@ def _values(labels: Iterable[Label]) -> list[float]:
 
 
 def _agreement_of_people(labels_by_score: Mapping[Score, Sequence[Label]]) -> dict[str, Any]:
-    """Return how far people agree with each other, on the results that have several labels.
+    """Return how far people agree with each other on the results that have several labels.
 
     Returns:
-        the number of these `items`, and Krippendorff's `alpha`, which is None if it is undefined.
+        a dict with `items`, the number of these results, and `alpha`, Krippendorff's alpha; None if
+        it is undefined.
     """
     agreement = Agreement()
     items = 0
@@ -261,8 +265,8 @@ def _agreement_of_people(labels_by_score: Mapping[Score, Sequence[Label]]) -> di
         if len(labels) < 2:
             continue
         items += 1
-        # A label does not name its person, so its place among the labels of the result does.
-        # Alpha does not depend on who gave which label.
+        # Labels do not name the people who gave them, so numbers stand for people. This is no
+        # loss: alpha does not depend on who gave which label.
         agreement.add({str(place): value for place, value in enumerate(_values(labels))})
     return {"items": items, "alpha": agreement.alpha}
 
@@ -270,10 +274,10 @@ def _agreement_of_people(labels_by_score: Mapping[Score, Sequence[Label]]) -> di
 def _sample_warnings(
     labels_by_score: Mapping[Score, Iterable[Label]], *, scored_results: int
 ) -> list[str]:
-    """Return why the labelled results may not be the random sample that was drawn.
+    """Return warnings that the labelled results may not be the random sample that was drawn.
 
     Args:
-        labels_by_score: labels of the results that have some.
+        labels_by_score: the labels of each labelled result.
         scored_results: number of results with a score, whether they have a label or not.
     """
     marks = {
@@ -286,7 +290,8 @@ def _sample_warnings(
         return []
 
     warnings = []
-    # Draws with the same seed contain each other, so the largest one has all drawn results.
+    # A draw contains all smaller draws with the same seed, so the largest draw has all results that
+    # were drawn.
     unlabelled = max(mark.n for mark in marks) - len(labels_by_score)
     if unlabelled > 0:
         warnings.append(
@@ -312,8 +317,8 @@ def _row(
         pairs: the results with a label.
         scores: the results with a score.
         level: confidence level of intervals.
-        why_not_random: why the labelled results are not known to be a random sample, which
-            corrects no mean; None if they are one.
+        why_not_random: why the labelled results are not known to be a random sample; then the mean
+            is not corrected. None if they are a random sample.
     """
     agreement = Agreement()
     for pair in pairs:
@@ -377,10 +382,11 @@ class Estimate(NamedTuple):
 
 
 def corrected_mean(estimated: Estimate, level: float) -> dict[str, Any]:
-    """Return an estimated mean as JSON, with its standard error and Student's t interval.
+    """Return an estimated mean with its standard error and its confidence interval, for JSON.
 
     Returns:
-        `mean` and `weight`, then `se` and `interval`, or the `reason` why there is no interval.
+        a dict with `mean` and `weight`, and with either `se` and `interval`, which is Student's t
+        interval, or the `reason` why there is no interval.
     """
     corrected: dict[str, Any] = {
         # An estimate may be slightly outside the range of scores and labels.
@@ -422,7 +428,7 @@ def estimate(pairs: Sequence[Pair], scores: Sequence[Score]) -> Estimate:
         pairs: the labelled results, chosen at random from `scores`; at least two.
         scores: all results.
     """
-    # Scores are told apart by identity, so equal scores of two results do not meet here.
+    # `Score` objects are hashed by identity, so equal scores of two results are two elements.
     labelled_scores = {pair.score for pair in pairs}
     unlabelled_scores = [score for score in scores if score not in labelled_scores]
     if unlabelled_scores:
@@ -459,8 +465,8 @@ def _power_tuned_weight(pairs: Sequence[Pair], scores: Sequence[Score]) -> float
     """Return how much the judge's scores count beside labels, from 0 (not at all) to 1.
 
     It is the weight λ of PPI++ that makes the variance of the estimated mean smallest:
-    Cov(Y, f) / ((1 + n / N) * Var(f)), with f the scores, Y the labels, n results with a label and
-    N results without one.
+    Cov(Y, f) / ((1 + n / N) * Var(f)). Here f are the scores and Y the labels; n results have a
+    label, and N results have no label.
 
     Args:
         pairs: the labelled results; at least two, and fewer than `scores`.

@@ -35,7 +35,7 @@ class Comparison(dict[str, Any]):
         return f"<Comparison: {questions}: {', '.join(verdicts) or 'no metric'}>"
 
     def _repr_html_(self) -> str:
-        """Return the rows overall and of templates as a table, and what is doubtful as a list."""
+        """Return the comparison as HTML: a table of overall and template rows, a list of doubts."""
         groups = {"overall": self["overall"], **self["per_template"]}
         rows = [
             (group, metric, *(_cell(row, column) for column in COLUMNS))
@@ -55,8 +55,9 @@ class Comparison(dict[str, Any]):
 
 
 def _cell(row: Mapping[str, Any], column: str) -> Any:
-    """Return the value of a row in a column; None if it has none, such as too few pairs for an
-    interval.
+    """Return the cell of a row in a column.
+
+    It is None if the row has no such value, for example too few pairs for an interval.
     """
     if column != INTERVAL:
         return row.get(column)

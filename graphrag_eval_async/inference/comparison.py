@@ -83,8 +83,8 @@ class _Run:
         """Add a complete result."""
         self.results += 1
         self.metrics.update(observed.metrics)
-        # Skip failures of the agent: they fail all metrics, requested or not. Missing answers
-        # count.
+        # An error of the agent fails all metrics, so it does not say which ones were requested. A
+        # missing answer does.
         self.failed.update(metric for metric, kind in observed.outcomes if kind != RESPONSE_ERROR)
         judge = observed.as_dict().get("judge")
         if isinstance(judge, dict):
@@ -148,25 +148,27 @@ class RunningComparison:
         self._add(result, "candidate")
 
     def _add(self, result: Mapping[str, Any] | Evaluation, side: Side) -> None:
+        """Add a result of one side; see `add`."""
         observed = observe(result)
         question_id = observed.question_id
         if not isinstance(question_id, str):
             raise AggregationError(f"question_id: must be a string, not {describe(question_id)}")
         rendered = observed.as_dict()
-        # This may raise, so it comes before anything is counted.
+        # This may raise an error, so it is done before anything of the result is counted.
         lower_outputs = outputs_where_lower_is_better(rendered)
         question = self._questions.setdefault(question_id, Question())
         if observed.pending is not None:
             question.expect(side)
             return
 
-        # An output of a custom evaluation with the name of the error rate does not count.
+        # A custom evaluation may have an output with the name of the error rate: leave it out.
         values = [(metric, value) for metric, value in observed.values if metric != ERROR_RATE]
         values.append((ERROR_RATE, float(observed.failed)))
         question.add(side, observed.template_id, values, reference_hash(rendered))
         tags = QuestionTags(
             of_candidate=side == "candidate" and bool(observed.tags), tags=observed.tags
         )
+        # `QuestionTags` are ordered so that the candidate's tags replace those of the baseline.
         question.tags = max(question.tags, tags)
         question.valueless.update(
             (side, metric, kind == RESPONSE_ERROR)
@@ -195,7 +197,7 @@ class RunningComparison:
         return paired(question.sides() for question in self._shared_questions())
 
     def question_means(self, side: Side) -> dict[str, list[float]]:
-        """Return the means of all questions of a side with complete results, by metric."""
+        """Return the means of the questions that have complete results on a side, by metric."""
         means: defaultdict[str, list[float]] = defaultdict(list)
         for question in self._questions.values():
             for metric, values in question.values.get(side, {}).items():
@@ -209,10 +211,7 @@ class RunningComparison:
         return {"results": self._runs[side].results, "questions": questions}
 
     def missing(self) -> list[str]:
-        """Return the ids of questions of the baseline without a complete result of the candidate.
-
-        They are sorted.
-        """
+        """Return the sorted ids of the questions that only the baseline has complete results of."""
         return sorted(
             question_id
             for question_id, question in self._questions.items()
@@ -222,9 +221,14 @@ class RunningComparison:
     def snapshot(self, *, level: float = 0.95, by: str | None = None) -> dict[str, Any]:
         """Return the full comparison in the layout of `compare`, as a new dict.
 
-        `by` is a key of tags, or "tags" for all: `per_tag` then has rows for each value, which
-        share an error budget of their own, as those of templates do. An unknown key is a
-        `UsageError`.
+        Args:
+            level: confidence level, between 0 and 1.
+            by: a key of tags, or "tags" for all keys. The snapshot then has rows for each value in
+                `per_tag`, which share an error budget of their own, like the rows of templates.
+
+        Raises:
+            UsageError: `level` is not between 0 and 1, no result has a metric that an argument of
+                the comparison names, or no result has a tag with the key `by`.
         """
         check_level(level)
         if any(run.results for run in self._runs.values()):
@@ -240,7 +244,8 @@ class RunningComparison:
         rows = self._rows(questions_by_template, level)
 
         snapshot = {
-            "missing": lists["missing"],  # First, since nothing else tells of these questions.
+            # First, so that a reader sees it: no other part mentions these questions.
+            "missing": lists["missing"],
             "level": level,
             "results": {side: run.results for side, run in self._runs.items()},
             "questions": lists["questions"],
@@ -284,8 +289,10 @@ class RunningComparison:
         return lists
 
     def warnings(self) -> list[str]:
-        """Return what makes the comparison doubtful: other judges, other reference data, or metrics
-        that no question has on both sides.
+        """Return warnings about what makes the comparison doubtful.
+
+        These are different judges, different reference data, and metrics that no question has on
+        both sides.
         """
         warnings = _judge_warnings({side: run.judges for side, run in self._runs.items()})
         differing = sum(question.differs for question in self._questions.values())
@@ -299,7 +306,7 @@ class RunningComparison:
     def _metrics_without_pair(self) -> list[str]:
         """Return the metrics of either run that no question has on both sides.
 
-        There are none if a run has no results, or they would be all metrics.
+        If a run has no results, the list is empty: it would name all metrics.
         """
         baseline = self._runs["baseline"]
         candidate = self._runs["candidate"]
@@ -313,7 +320,12 @@ class RunningComparison:
         return sorted(metrics - metrics_of_pairs, key=position)
 
     def _rows(self, groups: Mapping[Any, list[Question]], level: float) -> Rows:
-        """Return the rows of groups of questions that both sides have, and of all together."""
+        """Return the rows of all questions together, and those of each group.
+
+        Args:
+            groups: the questions of each group, such as a template. Both sides have them.
+            level: confidence level of the verdicts.
+        """
         pairs = {
             group: paired(question.sides() for question in questions)
             for group, questions in groups.items()
@@ -371,9 +383,9 @@ class RunningComparison:
         }
 
     def drop(self, metric: str) -> Drop:
-        """Return how a metric changed, and how many results are errors or lack it.
+        """Return how a metric changed, and how many results are errors or lack the metric.
 
-        Errors count as 0 in scores up to 1. Otherwise, they are left out.
+        In scores of at most 1, errors count as 0. In other metrics, they are left out.
         """
         errors_are_zeros = metric != ERROR_RATE and (
             metric in self.fractions or range_of(metric)[1] == 1
@@ -414,16 +426,22 @@ class RunningComparison:
         )
 
     def _add_tests(self, without_pair: Mapping[str, dict[str, Any]], level: float) -> None:
-        """Add tests to `without_pair` for the primary metrics that both sides requested, whether
-        they have values or not.
+        """Add the results of sign tests to the entries of primary metrics in `without_pair`.
+
+        Only metrics that both sides requested are tested, whether they have values or not.
+
+        Args:
+            without_pair: for each metric, the ids of the questions that have it on one side only,
+                by side.
+            level: confidence level of each test.
         """
         for metric, ids_by_side in without_pair.items():
             if not is_primary(metric, self._primary, self.fractions):
                 continue
             if any(metric not in run.metrics | run.failed for run in self._runs.values()):
                 continue
-            # With more results, a question is more likely to have a value, so only questions with
-            # equally many count.
+            # The more results a question has, the more likely one of them has a value. So only
+            # questions with the same number of results on both sides count.
             lost = sum(self._questions[name].is_even for name in ids_by_side["baseline"])
             gained = sum(self._questions[name].is_even for name in ids_by_side["candidate"])
             ids_by_side |= decide_values(gained, lost, level)
@@ -461,7 +479,10 @@ class _ValuesWithErrors(NamedTuple):
 def _values_with_errors(
     metric: str, question: Question, side: Side, *, errors_are_zeros: bool
 ) -> _ValuesWithErrors:
-    """Return the values of a metric of a question on one side, and what its results lack."""
+    """Return the values of a metric of a question on one side, and how many results lack one.
+
+    With `errors_are_zeros`, each error counts as a value of 0.
+    """
     values_by_metric = question.values[side]
     values = values_by_metric.get(metric)
     error_rate, results = mean_and_count(values_by_metric[ERROR_RATE])
@@ -470,11 +491,12 @@ def _values_with_errors(
     values_count = 0
     if values is not None:
         _, values_count = mean_and_count(values)
+    # The last part of the key says whether the results are errors, which are counted apart.
     missing = question.valueless[side, metric, False]
     if metric not in CONDITIONAL_METRICS:
         # Such a metric applies to all results, so those without a value lack it.
         missing = max(missing, results - errors - values_count)
-    # A metric of retrieval steps has more values than results.
+    # A metric of retrieval steps may have more values than there are results.
     missing = max(missing, 0)
 
     if errors_are_zeros and errors:
@@ -486,9 +508,11 @@ def _values_with_errors(
 def _list_losses(
     questions: Mapping[str, Question], lower_outputs: Collection[str]
 ) -> dict[str, list[dict[str, Any]]]:
-    """Return the questions in which the candidate is worse, by score, the worst first.
+    """Return the questions in which the candidate is worse, by metric, the greatest loss first.
 
-    Of `lower_outputs`, as of some built-in metrics, lower values are better.
+    Args:
+        questions: the questions that both sides have, by id.
+        lower_outputs: names of outputs of custom evaluations of which lower values are better.
     """
     losses: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
     for question_id, question in questions.items():
@@ -520,6 +544,7 @@ def _list_one_sided(questions: Mapping[str, Question]) -> dict[str, dict[str, An
     one_sided: dict[str, dict[str, Any]] = {}
 
     def add(side: Side, metrics: Iterable[str], question_id: str) -> None:
+        """Add a question to the lists of `side` for the metrics."""
         for metric in metrics:
             ids_by_side = one_sided.setdefault(metric, {side: [] for side in SIDES})
             ids_by_side[side].append(question_id)
@@ -532,9 +557,10 @@ def _list_one_sided(questions: Mapping[str, Question]) -> dict[str, dict[str, An
 
 
 def _judge_warnings(judges: Mapping[Side, Mapping[str, set[str]]]) -> list[str]:
-    """Return warnings about different judges, between the two runs or within one.
+    """Return warnings if the two runs, or the results of one run, had different judges.
 
-    `judges` has the names of judges, by side and key of `JUDGED_BY`.
+    Args:
+        judges: the names of judges, by side and then by key of `JUDGED_BY`.
     """
     warnings = []
     for key, plural_of_key in JUDGED_BY.items():
@@ -553,7 +579,7 @@ def _judge_warnings(judges: Mapping[Side, Mapping[str, set[str]]]) -> list[str]:
 
 
 def _list_names(names: Iterable[str]) -> str:
-    """Return the first names of judges in order, and how many follow."""
+    """Return names of judges as text: the first ones in alphabetical order, and how many follow."""
     in_order = sorted(names)
     shown = [name[:SHOWN_CHARACTERS] for name in in_order[:SHOWN_NAMES]]
     if len(in_order) > SHOWN_NAMES:

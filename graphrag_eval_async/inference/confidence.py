@@ -64,10 +64,14 @@ POINTS = tuple(place / BINS for place in range(BINS + 1))
 
 
 def check_level(level: object, *, name: str = "level") -> None:
-    """Check a confidence level; messages call it `name`.
+    """Check a confidence level.
+
+    Args:
+        level: the level.
+        name: the name of the option or argument, for messages.
 
     Raises:
-        UsageError: `level` is not a float between 0 and 1, both excluded.
+        UsageError: `level` is not a float above 0 and below 1.
     """
     if not isinstance(level, float) or not 0 < level < 1:
         raise UsageError(f"{name}: expected a number between 0 and 1, got {describe(level)}")
@@ -75,10 +79,11 @@ def check_level(level: object, *, name: str = "level") -> None:
 
 @lru_cache(maxsize=4096)
 def confidence_sequence(weights: Weights, *, level: float = 0.95) -> tuple[float, float]:
-    """Return the ends of the confidence interval for the mean, from 0 to 1.
+    """Return the ends of a confidence interval for a mean from 0 to 1, valid at all times.
 
-    If all values have the same mean, given those before them, all intervals together contain it
-    with a probability of at least `level`. A drifting mean is not covered.
+    The interval may be computed again after each value: with a probability of at least `level`, all
+    these intervals contain the mean. The expected value must stay the same, whatever the values
+    before were; a drifting mean is not covered.
 
     Args:
         weights: weights of the points of a histogram with at least one value.
@@ -95,15 +100,16 @@ def mean_of(weights: Weights) -> float:
 
 
 def differ(weights: Weights, others: Weights, error: float) -> bool:
-    """Return whether the values of two histograms have different means, beyond chance.
+    """Return whether the means of two histograms differ by more than chance explains.
 
     A gambler bets that the mean of one histogram is above some number m, and another gambler bets
-    that the mean of the other one is below m. If both means are m, the product of their winnings is
-    at least ``1 / error`` with a probability of at most `error`. If the product is that large for
-    each m, no common mean is left. Half of the stake is for either direction.
+    that the mean of the other histogram is below m. If both means are m, the product of their
+    winnings is at least ``1 / error`` with a probability of at most `error`. If the product is that
+    large for each m, the histograms have no common mean. Half of the stake is for either direction.
 
-    This holds for one pair of histograms, and also if their values have different means, for the
-    weighted means of these; see `docs/statistics.md`. A weight above 1 of a value is not allowed.
+    The values of a histogram may have different expected values; then this is about their weighted
+    mean. It holds for a single pair of histograms; see `docs/statistics.md`. No value may have a
+    weight above 1.
 
     Args:
         weights: the weights of a histogram with at least one value.
@@ -120,13 +126,15 @@ def differ(weights: Weights, others: Weights, error: float) -> bool:
     higher_values = _with_weight(higher)
     lower_values = _with_weight(mirrored(lower))
 
-    # The logarithm of the product is convex in m. It is smallest where its slope is 0.
+    # The logarithm of the product is convex in m. Find its minimum, where its slope is 0, by
+    # halving the range from `smallest` to `largest`.
     smallest = TOLERANCE
     largest = 1 - TOLERANCE
     n_higher = fsum(higher_values.weights)
     n_lower = fsum(lower_values.weights)
     pooled_mean = (n_higher * mean_of(higher) + n_lower * mean_of(lower)) / (n_higher + n_lower)
-    # It is near the smallest product, so equal means are found at once.
+    # The minimum is near the pooled mean, so that the search starts there: if the means do not
+    # differ, the first step usually finds a common mean.
     mean = min(max(pooled_mean, smallest), largest)
     for _ in range(MAX_BISECTIONS):
         above = _wealth_against(mean, higher_values, target=0.0)
@@ -160,7 +168,7 @@ class _WeightedPoints(NamedTuple):
 
 
 def _with_weight(weights: Weights) -> _WeightedPoints:
-    """Return the points of a histogram whose weight is not 0."""
+    """Return the points of a histogram that have a weight other than 0, with these weights."""
     return _WeightedPoints(
         points=[point for point, weight in zip(POINTS, weights, strict=True) if weight],
         weights=[weight for weight in weights if weight],
@@ -168,11 +176,11 @@ def _with_weight(weights: Weights) -> _WeightedPoints:
 
 
 def _lower_end(weights: Weights, level: float) -> float:
-    """Return the mean below which all means are refuted.
+    """Return the lower end of the confidence interval: the mean below which all are refuted.
 
-    The logarithm of the wealth against m falls as m grows, and is convex. So Newton's method, begun
-    at a refuted mean, passes through refuted means only, and ends just before the first that is
-    not.
+    A mean m is refuted if games against it have won enough. The logarithm of their wealth falls as
+    m grows, and is convex. So Newton's method, started at a refuted mean, passes through refuted
+    means only, and ends just before the first mean that is not refuted.
     """
     weighted = _with_weight(weights)
     n = fsum(weighted.weights)
@@ -200,7 +208,8 @@ def _lower_end(weights: Weights, level: float) -> float:
     while True:
         step = -wealth.excess / wealth.slope
         low += step
-        # Steps get smaller quadratically, near 0 only at the end.
+        # Steps shrink quadratically in the end, so that the next one would be below `TOLERANCE`. A
+        # mean near 0 is near the end only if the step is also small beside it.
         if step < min(10 * TOLERANCE, low / 10):
             return low
         wealth = _wealth_against(low, weighted, target)
@@ -224,11 +233,11 @@ class _Wealth(NamedTuple):
 
 
 def _wealth_against(mean: float, weighted: _WeightedPoints, target: float) -> _Wealth:
-    """Return the wealth that games against a mean have won from values.
+    """Return the wealth that games against a mean have won, and how it changes with the mean.
 
     Args:
-        mean: above 0.
-        weighted: the values.
+        mean: the mean against which the games bet; above 0.
+        weighted: the observed values.
         target: the logarithm of the wealth at which the mean is refuted.
     """
     log_wealths = []
@@ -262,6 +271,10 @@ class Bet:
     """
 
     def __init__(self, bound: float) -> None:
+        """Start games against the bound, each of which bets another fraction of its wealth.
+
+        A value x multiplies the wealth of a game by 1 + fraction * (x / bound - 1).
+        """
         log_factors_of_points = [
             [log1p(fraction * (point / bound - 1)) for fraction in FRACTIONS] for point in POINTS
         ]
@@ -274,23 +287,29 @@ class Bet:
         self._log_wealths = [0.0] * len(FRACTIONS)
 
     def add(self, value: float) -> None:
-        """Count a value from 0 to 1."""
+        """Play a round of each game: update its wealth for a value from 0 to 1.
+
+        The logarithm of the factor is interpolated between the two points of the value's bin.
+        """
         place = min(int(value * BINS), BINS - 1)
         share_of_upper_point = value * BINS - place
-        self._log_wealths = [
-            log_wealth + lower + share_of_upper_point * difference
-            for log_wealth, (lower, difference) in zip(
-                self._log_wealths, self._bins[place], strict=True
-            )
-        ]
+        log_wealths = []
+        for log_wealth, ends in zip(self._log_wealths, self._bins[place], strict=True):
+            at_lower_point, difference = ends
+            log_wealths.append(log_wealth + at_lower_point + share_of_upper_point * difference)
+        self._log_wealths = log_wealths
 
     def refutes(self, level: float) -> bool:
-        """Return whether the bound is refuted, at a confidence level."""
+        """Return whether the values refute the bound, at a confidence level.
+
+        They do if the mean wealth of all games is so large that it is improbable by chance.
+        """
         most = max(self._log_wealths)
         target = _log_wealth_to_refute(level)
         if most < target:
-            # All games together have at most the wealth of the richest one.
+            # The mean wealth is at most that of the richest game.
             return False
+        # In units of the richest game, so that exponentials do not overflow.
         parts = [
             share * exp(log_wealth - most)
             for share, log_wealth in zip(SHARES, self._log_wealths, strict=True)

@@ -63,15 +63,16 @@ class Score:
 
 
 def score_of(result: Mapping[str, Any], metric: str, metrics: set[str]) -> Score | None:
-    """Return the score in a result, the mean over its retrieval steps; None if it has none.
+    """Return the score of a result by a metric; None if the result does not have the metric.
 
-    Adds the names of all scores in the result to `metrics`.
+    A metric of retrieval steps has several values, whose mean counts. The names of all scores in
+    the result are added to `metrics`.
     """
     observed = observe(result)
     metrics.update(filter(is_score, observed.metrics))
     values = [value for name, value in observed.values if name == metric]
     if not values:
-        # The metric may be named by the section of the configuration.
+        # `metric` may be the name of the section that configures the metric.
         alias = ALIASES.get(metric)
         values = [value for name, value in observed.values if name == alias]
     if not values or observed.question_id is None:
@@ -138,7 +139,7 @@ class Label(NamedTuple):
         return has_sample and has_line
 
     def why_unused(self, scores: Sequence[Score], questions: Collection[str]) -> str:
-        """Return why the label is not for exactly one score of its question: a key of `UNUSED`.
+        """Return the reason why the label is not for exactly one score, as a key of `UNUSED`.
 
         Args:
             scores: the scores of the question.
@@ -148,14 +149,15 @@ class Label(NamedTuple):
             return "unknown_question_id"
         if any(self.is_for(score) for score in scores):
             return "several_results"
-        of_any_line = self._replace(sha256=None)
-        if any(of_any_line.is_for(score) for score in scores):
+        # The label may be for another line of the question, such as that of another run.
+        without_hash = self._replace(sha256=None)
+        if any(without_hash.is_for(score) for score in scores):
             return "other_sha256"
         return "no_such_sample" if scores else "no_score"
 
 
 def read_label(label: Any) -> Label:
-    """Return a label that was read from JSON, checked.
+    """Check a label that was read from JSON, and return it.
 
     Raises:
         AggregationError: a value of the label has the wrong type.
@@ -193,7 +195,7 @@ def read_label(label: Any) -> Label:
 
 
 def _read_mark(drawn: Any) -> Mark | None:
-    """Return the mark that `sample-for-labels` left in a label; None if it is something else."""
+    """Return the mark that `sample-for-labels` left in a label; None if `drawn` is no mark."""
     if not isinstance(drawn, dict):
         return None
     n = drawn.get("n")
@@ -204,16 +206,16 @@ def _read_mark(drawn: Any) -> Mark | None:
 
 
 def _check_value(label: Mapping[str, Any], key: str, expected: str, is_valid: bool) -> None:
-    """Check a value of a label.
+    """Raise an error about a value of a label, unless it is valid.
 
     Args:
         label: the label.
         key: the key of the value.
         expected: what the value must be, in words.
-        is_valid: whether it is.
+        is_valid: whether the value is valid.
 
     Raises:
-        AggregationError: it is not.
+        AggregationError: `is_valid` is false.
     """
     if is_valid:
         return
@@ -265,11 +267,15 @@ class LabelSample:
         self._metric = metric
         self._seed = seed
         self._metrics_in_results: set[str] = set()
-        # A heap, with the result that the next one would replace first.
+        # A heap, whose first element is the drawn result that is replaced next.
         self._drawn: list[_DrawnResult] = []
 
     def add(self, result: Mapping[str, Any]) -> None:
-        """Add a result, which may have a score or not."""
+        """Draw a result, if its priority is among the `n` highest so far.
+
+        A result without a score is left out. The priority is a hash of the seed and the result, so
+        that the same results are drawn in any order and in any file.
+        """
         score = score_of(result, self._metric, self._metrics_in_results)
         if score is None:
             return
@@ -306,12 +312,13 @@ class LabelSample:
 
 
 def _outputs_of_steps(result: Mapping[str, Any], name: str) -> list[Any]:
-    """Return the outputs of a result's successful steps of a name."""
+    """Return the outputs of the successful steps of a result that have a name."""
     outputs = []
     for step in result.get("actual_steps") or ():
         if not isinstance(step, dict):
             continue
         if step.get("name") == name and step.get("status") == "success":
             output = step.get("output")
+            # If the agent did not log an output, the evaluation may have executed the query.
             outputs.append(step.get("executed_output") if output is None else output)
     return outputs

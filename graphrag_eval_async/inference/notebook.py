@@ -56,7 +56,7 @@ def _row(name: str, group: Mapping[str, Any], metrics: Iterable[str]) -> list[st
 def _mean_with_interval(statistics: Mapping[str, Any]) -> str:
     """Return the mean of a metric and its interval, such as ``0.83 [0.02, 1.00]``.
 
-    It is empty without a mean. It has no interval if that is of another mean.
+    If there is no mean, the text is "". If there is no interval of this mean, it is left out.
     """
     if "mean" not in statistics:
         return ""
@@ -68,10 +68,10 @@ def _mean_with_interval(statistics: Mapping[str, Any]) -> str:
 
 
 def _notes_on_intervals(all_results: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what the brackets in the table mean, and the intervals that it does not show.
+    """Yield a note on the intervals in the table of means, and the intervals that it omits.
 
-    With several samples of a question, an interval may be of the mean of first samples, which is
-    not the mean in the table.
+    If questions have several samples, an interval may be about the mean of first samples. The table
+    omits it, since its mean is another one.
     """
     intervals = {}
     for metric, statistics in means_of(all_results).items():
@@ -89,9 +89,10 @@ def _notes_on_intervals(all_results: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _notes_on_missing_values(all_results: Mapping[str, Any]) -> Iterator[str]:
-    """Yield, for each metric without a value for some results, how many have one, and the reasons.
+    """Yield a note on each metric that some results lack: how many have it, and the reasons.
 
-    Reasons that are the agent's, such as an error, do not count: the tables show them.
+    If all values are missing because of the agent, such as by errors, there is no note: the tables
+    show these failures.
     """
     for metric, statistics in all_results.items():
         if not isinstance(statistics, dict) or "coverage" not in statistics:

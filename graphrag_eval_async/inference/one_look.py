@@ -31,27 +31,28 @@ NO_SKEWNESS = 1e-9
 
 
 def one_look(stats: Clusters, level: float, *, bounded: bool) -> tuple[float, float] | None:
-    """Return the ends of a confidence interval for the mean, for one look; None if nothing can be
-    said.
+    """Return the ends of a confidence interval for the mean of a metric, for one look.
 
-    It is about the mean over questions like these, not over more samples of the same questions:
+    It is about the mean over questions like these, not over more samples of the same questions. The
+    standard error is clustered by question.
 
-    - scores of 0 and 1 without repeats, or where all samples of each question agree: the score
-      interval of Wilson (1927, "Probable inference, the law of succession, and statistical
-      inference");
-    - other scores from 0 to 1: the same, for as many values as shares of 0 and 1 would need for the
-      standard error that is clustered by question, and with the quantile of Student's t: Korn and
-      Graubard (1998, "Confidence intervals for proportions with small expected number of positive
-      counts");
-    - otherwise Student's t interval with that standard error.
-
-    There is none for fewer than two questions, or if all values agree and are neither 0 nor 1:
-    their spread is not known.
+    - For scores of 0 and 1 without repeats, or if all samples of each question agree, it is the
+      score interval of Wilson (1927, "Probable inference, the law of succession, and statistical
+      inference").
+    - For other scores from 0 to 1, it is Wilson's interval with an effective number of values, for
+      which shares of 0 and 1 would have the same standard error, and with the quantile of Student's
+      t: Korn and Graubard (1998, "Confidence intervals for proportions with small expected number
+      of positive counts").
+    - Otherwise, it is Student's t interval.
 
     Args:
         stats: statistics of the questions' means.
         level: confidence level, between 0 and 1.
         bounded: whether the metric is from 0 to 1; then the ends are, too.
+
+    Returns:
+        None if there are fewer than two questions, or if all values agree and are neither 0 nor 1:
+        their spread is not known.
     """
     if stats.se is None:
         return None
@@ -71,18 +72,21 @@ def one_look(stats: Clusters, level: float, *, bounded: bool) -> tuple[float, fl
 def change_interval(
     changes: Sequence[float], level: float, *, bounded: bool
 ) -> tuple[float, float] | None:
-    """Return the ends of a confidence interval for the mean of changes, for one look; None if there
-    is none.
+    """Return the ends of a confidence interval for the mean of changes, for one look.
 
-    - `bounded` changes that are all -1, 0 or 1, or all equal: see `_bonett_price_interval`;
-    - other changes: see `_hall_interval`. There is none if they are all equal.
+    - If the scores are `bounded` and the changes are all -1, 0 or 1, or all equal, see
+      `_bonett_price_interval`.
+    - For other changes, see `_hall_interval`.
 
-    It contains the mean that was observed.
+    The interval contains the observed mean.
 
     Args:
-        changes: of one question or more.
+        changes: the changes of the score of each question.
         level: confidence level, between 0 and 1.
         bounded: whether the scores are from 0 to 1; then the ends are from -1 to 1.
+
+    Returns:
+        None if there are fewer than two changes, or if they are all equal and not `bounded`.
     """
     if len(changes) < 2:
         return None
@@ -100,11 +104,13 @@ def change_interval(
 
 
 def _bonett_price_interval(changes: Sequence[float], level: float) -> tuple[float, float]:
-    """Return Student's t interval over changes of at most 1, and over one -1 and one 1 more.
+    """Return a confidence interval for the mean of changes that are from -1 to 1.
 
-    It is that of Bonett and Price (2012, "Adjusted Wald confidence interval for a difference of
-    binomial proportions based on paired data"), with the quantile of Student's t. Without the two,
-    it would be too narrow if few questions changed, all in one direction.
+    It is Student's t interval over the changes and two more, a -1 and a 1. Without these two, it
+    would be too narrow if few questions changed, all in one direction. This is the interval of
+    Bonett and Price (2012, "Adjusted Wald confidence interval for a difference of binomial
+    proportions based on paired data"), with the quantile of Student's t. It is extended to the
+    observed mean.
     """
     n = len(changes)
     # The two added changes cancel in the sum, and add 2 to the sum of squares.
@@ -140,7 +146,10 @@ def _hall_interval(changes: Sequence[float], level: float) -> tuple[float, float
 
 
 def _invert_transformation(transformed: float, skewness: float, n: int) -> float:
-    """Return the studentized mean of `n` values that Hall's transformation maps to a value."""
+    """Return the studentized mean of `n` values that Hall's transformation maps to `transformed`.
+
+    Without skewness, the transformation changes nothing, and its inverse would divide by 0.
+    """
     if abs(skewness) < NO_SKEWNESS:
         return transformed
     cube = 1 + skewness * (transformed - skewness / (6 * n))
@@ -157,13 +166,17 @@ def probability_below_upper_end(level: float) -> float:
 
 
 def wilson_interval(share: float, n: float, z: float) -> tuple[float, float]:
-    """Return the ends of Wilson's score interval for a share among `n` values, with a quantile
-    `z`.
+    """Return the ends of Wilson's score interval for a share.
+
+    Args:
+        share: the observed share.
+        n: the number of values of which it is the share.
+        z: the quantile of the normal distribution that belongs to the confidence level.
     """
     middle = share + z * z / (2 * n)
     margin = z * sqrt(share * (1 - share) / n + z * z / (4 * n * n))
     divisor = 1 + z * z / n
-    # At the ends of the scale, the formula would round past them.
+    # For a share of 0 or 1, rounding would move an end past 0 or 1.
     low = 0.0 if share == 0 else (middle - margin) / divisor
     high = 1.0 if share == 1 else (middle + margin) / divisor
     return low, high
@@ -173,12 +186,13 @@ def wilson_interval(share: float, n: float, z: float) -> tuple[float, float]:
 def student_quantile(p: float, df: int) -> float:
     """Return the quantile of Student's t distribution at `p`, above 0.5 and below 1.
 
-    Up to `EXACT_DF` degrees of freedom, from its distribution function: formulas 26.7.3 and 26.7.4
-    of Abramowitz and Stegun (1964, "Handbook of Mathematical Functions"). Beyond, by their
-    expansion 26.7.5.
+    Up to `EXACT_DF` degrees of freedom, it is found by bisection of the distribution function.
+    Beyond, it is an expansion of the normal quantile. Source: Abramowitz and Stegun (1964,
+    "Handbook of Mathematical Functions"), 26.7.3 to 26.7.5.
     """
     if df > EXACT_DF:
         return _expand_quantile(NormalDist().inv_cdf(p), df)
+    # Find a number above the quantile, and then halve the range in which the quantile is.
     low = 0.0
     high = 1.0
     while student_cdf(high, df) < p:
@@ -194,8 +208,10 @@ def student_quantile(p: float, df: int) -> float:
 
 
 def student_cdf(t: float, df: int) -> float:
-    """Return the probability that Student's t with `df` degrees of freedom is at most `t`, 0 or
-    more.
+    """Return the probability that Student's t is at most `t`, which must not be negative.
+
+    The two formulas, for odd and even degrees of freedom, are 26.7.3 and 26.7.4 of Abramowitz and
+    Stegun.
     """
     angle = atan(t / sqrt(df))
     is_odd = df % 2 == 1
@@ -213,8 +229,9 @@ def student_cdf(t: float, df: int) -> float:
 
 
 def _expand_quantile(z: float, df: int) -> float:
-    """Return the quantile of Student's t whose normal quantile is `z`, for many degrees of
-    freedom: formula 26.7.5 of Abramowitz and Stegun.
+    """Return a quantile of Student's t, computed from the quantile `z` of the normal distribution.
+
+    It is precise for many degrees of freedom. Source: formula 26.7.5 of Abramowitz and Stegun.
     """
     square = z * z
     coefficients = (

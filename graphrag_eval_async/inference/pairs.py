@@ -48,14 +48,16 @@ without a value.
 
 
 def change_between(baseline: float, candidate: float) -> float:
-    """Return candidate - baseline, clamped to finite doubles; 0.0 if they differ only by
-    rounding.
+    """Return the change from a baseline to a candidate.
+
+    It is 0.0 if the two differ only by rounding, and never infinite.
     """
     if isclose(baseline, candidate):
         return 0.0
     change = candidate - baseline
     if isfinite(change):
         return change
+    # The change is too large for a double: return the largest one.
     return copysign(float_info.max, change)
 
 
@@ -95,12 +97,14 @@ class Question:
     )
 
     def __init__(self) -> None:
+        """Create a question without results on either side."""
         self.values: dict[Side, Metrics] = {}
         self.pending: tuple[Side, ...] = ()
         self.differs = False
         self.valueless = Counter[tuple[Side, str, bool]]()
         self.tags = QuestionTags()
-        # By side, the number of each sample, and whether it is right; None if it is an error.
+        # For each side, the number of each sample and by which metrics it is right; None if the
+        # sample is an error.
         self._samples: dict[Side, list[tuple[int, Rightness | None]]] = {}
         self._templates: dict[Side, str] = {}
         self._reference: int | None = None
@@ -111,10 +115,10 @@ class Question:
         """Add the values of one complete result.
 
         Args:
-            side: the run that the result is from.
+            side: the run to which the result belongs.
             template: the template of its question.
             values: its metrics and their values; a metric may repeat.
-            reference: the hash of its reference data; None if it has none.
+            reference: the hash of its reference data; None if it has no reference data.
         """
         values_of_side = self.values.setdefault(side, {})
         for metric, value in values:
@@ -122,6 +126,8 @@ class Question:
                 values_of_side[metric] = plus(values_of_side[metric], value)
             else:
                 values_of_side[metric] = value
+        # If the results disagree, the first template in alphabetical order counts, so that the
+        # order of results does not matter.
         self._templates[side] = min(template, self._templates.get(side, template))
         if side in self.pending:
             self.pending = tuple(pending for pending in self.pending if pending != side)
@@ -131,11 +137,14 @@ class Question:
             self.differs = True
 
     def add_sample(self, side: Side, observed: Evaluation) -> None:
-        """Add whether a sample is right; one without a number counts as the first.
+        """Add whether a sample is right by each metric; a sample without a number is the first.
 
-        A metric that the agent left without a value, such as by giving no answer, is not right. One
-        without a value for another reason, such as a failure of its judge, does not count.
+        - A metric with a value is right if the value is large enough.
+        - A metric that has no value because of the agent, which gave no answer for example, is not
+          right; None stands for it.
+        - A metric that has no value for another reason, such as an error of its judge, is left out.
         """
+        # None stands for a sample that is an error.
         rightness: Rightness | None = None
         if not observed.failed:
             rightness = {}
@@ -149,11 +158,11 @@ class Question:
         insort(self._samples.setdefault(side, []), (number, rightness), key=itemgetter(0))
 
     def became_wrong(self, before: Side, after: Side) -> bool:
-        """Return whether the question is right on one side and not on the other.
+        """Return whether the question is right on the side `before` and not on the side `after`.
 
-        It is right if its first samples all are, by all metrics that are known of each sample, and
-        of which the side `before` has a value. As many samples of both sides count: more are all
-        right less often.
+        A question is right if its first samples are all right by all metrics of
+        `_metrics_to_judge`. The same number of samples counts on both sides: the more samples there
+        are, the less often all of them are right.
         """
         count = min(map(len, self._samples.values()))
         samples_before = [rightness for _, rightness in self._samples[before][:count]]
@@ -207,8 +216,8 @@ def _metrics_to_judge(
 ) -> list[str]:
     """Return the metrics by which a question of two runs is right or wrong.
 
-    They are known of each sample of both runs that is no error, and the earlier run has a value of
-    them. A sample is None if it is an error.
+    Such a metric is known of all samples of both runs that are no errors, and the earlier run has
+    at least one value of it. A sample is None if it is an error.
     """
     samples = [sample for sample in (*samples_before, *samples_after) if sample is not None]
     metrics = []
@@ -230,17 +239,15 @@ def _are_right(samples: Iterable[Rightness | None], metrics: Collection[str]) ->
 
 
 def reference_hash(result: Mapping[str, Any]) -> int | None:
-    """Return a hash of a result's reference data, without keys added by scoring; None if it has
-    none.
+    """Return a hash of the reference data in a result; None if the result has no reference data.
+
+    The keys that scoring adds to reference steps do not count.
     """
     question_text, answer, groups = (result.get(key) for key in REFERENCE_KEYS)
     if question_text is None and answer is None and groups is None:
         return None
     if isinstance(groups, list):
-        groups = [
-            [*map(_as_in_reference_set, group)] if isinstance(group, list) else group
-            for group in groups
-        ]
+        groups = [_group_as_in_reference_set(group) for group in groups]
     reference = [question_text, answer, groups]
     try:
         return hash(orjson.dumps(reference, option=orjson.OPT_SORT_KEYS))
@@ -249,12 +256,18 @@ def reference_hash(result: Mapping[str, Any]) -> int | None:
         return hash(repr(reference))
 
 
-def _as_in_reference_set(step: Any) -> Any:
-    """Return a reference step as the reference set has it; of a query that was run, not what it
-    returned.
-    """
+def _group_as_in_reference_set(group: Any) -> Any:
+    """Return a group of reference steps without the keys that an evaluation adds."""
+    if not isinstance(group, list):
+        return group  # Another program may have written anything.
+    return [_step_as_in_reference_set(step) for step in group]
+
+
+def _step_as_in_reference_set(step: Any) -> Any:
+    """Return a reference step without the keys that an evaluation adds."""
     if not isinstance(step, dict):
         return step
+    # The evaluation also added the output of a query that it executed.
     added = KEYS_OF_EXECUTED_STEPS if "executed_at" in step else KEYS_OF_EVALUATIONS
     return {key: value for key, value in step.items() if key not in added}
 
@@ -314,9 +327,9 @@ class Drop(NamedTuple):
     lower_is_better: bool = False
 
     def lacking(self, metric: str) -> str:
-        """Return how many results lack a value, if their share is larger than in the baseline.
+        """Return in words how many results lack the metric, if more do than in the baseline.
 
-        Otherwise, return "".
+        Shares of results are compared. If the share is not larger, the text is "".
         """
         candidate = self.candidate
         baseline = self.baseline
@@ -355,6 +368,7 @@ class PairSums(NamedTuple):
     def of(cls, pairs: Collection[Pair]) -> PairSums:
         """Return the sums over at least one pair."""
         changes = [pair.change for pair in pairs]
+        # A histogram takes values from 0 to 1, and changes are from -1 to 1.
         halves = Histogram()
         halves.add([0.5 + change / 2 for change in changes])
         return cls(
@@ -375,6 +389,7 @@ class PairSums(NamedTuple):
 
     def confidence(self, level: float) -> dict[str, float]:
         """Return the confidence sequence for the mean change of scores from 0 to 1."""
+        # `halves` has the changes, mapped from [-1, 1] to [0, 1].
         weights = self.halves.weights()
         assert weights is not None  # noqa: S101  (there is at least one pair, of means from 0 to 1)
         low, high = confidence_sequence(weights, level=level)
@@ -382,9 +397,12 @@ class PairSums(NamedTuple):
 
 
 def paired(questions: Iterable[tuple[Metrics, Metrics]]) -> dict[str, list[Pair]]:
-    """Return the pairs of the values of questions on both sides, by metric.
+    """Return the pairs of values of questions, by metric.
 
-    A question has a pair of each metric that it has on both sides.
+    Each question gives a pair for each metric that it has on both sides.
+
+    Args:
+        questions: for each question, the values in the baseline and in the candidate, by metric.
     """
     baselines: defaultdict[str, list[float | ValueSum]] = defaultdict(list)
     candidates: defaultdict[str, list[float | ValueSum]] = defaultdict(list)

@@ -67,7 +67,7 @@ class Spread:
         self._metric = metric
 
     def add(self, result: Mapping[str, Any] | Evaluation) -> None:
-        """Add a result, unless it is pending."""
+        """Add a result, unless it is pending: then its complete version follows."""
         observed = observe(result)
         if observed.pending is not None:
             return
@@ -77,13 +77,16 @@ class Spread:
             values = [float(observed.failed)]
         else:
             values = [value for metric, value in observed.values if metric == self._metric]
+        # A metric of retrieval steps has several values in a result.
         if values:
             self.values[str(observed.question_id)].append(fmean(values))
         else:
             self.missing += 1
 
     def variances(self) -> Variances:
-        """Return estimates of the variances, at least 0; without repeats, 0 within questions.
+        """Return estimates of the variances between and within questions, at least 0.
+
+        If no question was repeated, the variance within questions is 0.
 
         Raises:
             UsageError: there are fewer than two questions with a value.
@@ -103,7 +106,7 @@ class Spread:
             for values in values_by_question
         ]
         estimates = variances(chain.from_iterable(values_by_question), sums)
-        # An estimate may be below 0.
+        # An unbiased estimate may be below 0, which a variance cannot be.
         return Variances(max(0.0, estimates["between"]), estimates.get("within") or 0.0)
 
     @property
@@ -136,10 +139,10 @@ def plan(
     """Return how many questions a comparison of two runs needs to detect a change.
 
     Args:
-        detect: the change of the mean, above 0.
+        detect: the change of the mean that is to be detected, above 0.
         runs: the values in one run, or in two runs of the same questions; none if `sd` is given.
-        metric: the metric, whose values `runs` have.
-        sd: standard deviation of the metric over questions, in place of runs.
+        metric: the metric whose values `runs` have.
+        sd: standard deviation of the metric over questions, if there are no runs.
         level: confidence level of the comparison.
         primary: the metrics that the comparison decides; see `is_primary` for the default.
 
@@ -147,7 +150,8 @@ def plan(
         a dict with the keys that `plan_questions` describes.
 
     Raises:
-        UsageError: an argument has an invalid value, or the runs tell nothing.
+        UsageError: an argument has an invalid value, or the runs have too few values, or values
+            that do not vary.
     """
     _check_arguments(detect, runs, metric=metric, sd=sd, level=level)
     if sd is not None:
@@ -203,8 +207,8 @@ def _variances_to_plan_for(
     """Return the variances that decide how many questions are needed.
 
     Args:
-        runs: none, one or two.
-        variances_of_runs: of each run; or one that is assumed, if there are no runs.
+        runs: the runs; none, one or two.
+        variances_of_runs: the variances of each run, or assumed ones if there are no runs.
         metric: the metric, for messages.
 
     Raises:
@@ -216,6 +220,7 @@ def _variances_to_plan_for(
     if len(runs) == 2:
         variance_of_change = _variance_of_true_change(runs)
     else:
+        # The true scores of a question in two runs are assumed to correlate.
         variance_of_change = (1 - CORRELATION) * (baseline.between + candidate.between)
     paired = variance_of_change + baseline.within + candidate.within
     unpaired = baseline.total + candidate.total
@@ -234,7 +239,9 @@ def _variances_to_plan_for(
 def _metrics_that_share_the_error(
     runs: Sequence[Spread], metric: str, primary: Collection[str] | None
 ) -> set[str]:
-    """Return the primary metrics that the comparison will decide, and `metric`.
+    """Return the metrics that share the error budget: those that the comparison decides.
+
+    They are the primary metrics and, whether primary or not, `metric`.
 
     Args:
         runs: the runs whose metrics are known; the comparison decides metrics that all have.
@@ -255,7 +262,9 @@ def _metrics_that_share_the_error(
 
 
 def _variance_of_true_change(runs: Sequence[Spread]) -> float:
-    """Return the variance of the change between questions, without that of their samples.
+    """Return the variance of the true changes of questions, from one run to the other.
+
+    The means of samples also vary by chance. The variance due to that is subtracted.
 
     Args:
         runs: two runs.
@@ -272,7 +281,7 @@ def _variance_of_true_change(runs: Sequence[Spread]) -> float:
     changes = [fmean(candidate.values[name]) - fmean(baseline.values[name]) for name in shared]
     mean = fmean(changes)
     variance = fsum((change - mean) ** 2 for change in changes) / (len(changes) - 1)
-    # The mean of more samples varies less.
+    # The mean of n samples has a part 1 / n of the variance of a single sample.
     for run in runs:
         share_of_samples = fmean(1 / len(run.values[name]) for name in shared)
         variance -= run.variances().within * share_of_samples

@@ -23,18 +23,19 @@ SAME_SQUARES = 1e-24
 def questions_needed(
     variance: float, detect: float, level: float, *, paired: bool, whole: bool = False
 ) -> int:
-    """Return the number of questions of a two-sided t test with `POWER`, of each run if not
-    `paired`.
+    """Return how many questions each run needs, to detect a change with the power `POWER`.
 
-    Source: Guenther (1981), "Sample size formulas for normal theory t tests".
+    The comparison is a two-sided t test. Source: Guenther (1981), "Sample size formulas for normal
+    theory t tests".
 
     Args:
-        variance: of a question's change if `paired`, else the sum of the variances in the two runs.
+        variance: if `paired`, the variance of the change of a question; otherwise, the sum of the
+            variances of a question in the two runs.
         detect: the change to detect, above 0.
         level: confidence level of the comparison, between 0 and 1.
         paired: whether both runs have the same questions.
-        whole: whether all scores are 0 or 1. Then the two changes that `change_interval` adds
-            shrink the mean and widen the spread.
+        whole: whether all scores are 0 or 1. Then more questions are needed, since
+            `change_interval` adds two changes, which shrink the mean and widen the spread.
     """
     quantile = _quantile_of_level(level)
     sum_of_quantiles = quantile + NormalDist().inv_cdf(POWER)
@@ -47,18 +48,19 @@ def questions_needed(
 
 
 def detectable_change(changes: Sequence[float], level: float, *, bounded: bool) -> float | None:
-    """Return the smallest change of the mean that as many questions detect with a power of `POWER`.
+    """Return the smallest change of the mean that a comparison detects with the power `POWER`.
 
-    For this change and the spread of these changes, `questions_needed` gives their number.
+    The comparison has as many questions as there are `changes`, and their spread. It is the inverse
+    of `questions_needed`.
 
     Args:
-        changes: of each question, from a baseline to a candidate.
+        changes: the change of each question, from a baseline to a candidate.
         level: confidence level of the comparison, between 0 and 1.
         bounded: whether the scores are from 0 to 1.
 
     Returns:
-        infinity if they are too few for any change, and None if all changes agree: their spread is
-        unknown.
+        infinity if the questions are too few to detect any change; None if all changes agree, so
+        that their spread is unknown.
     """
     n = len(changes)
     # Computed in units of the largest change, so that squares do not overflow.
@@ -94,8 +96,8 @@ def _cost_of_added_changes(variance: float) -> float:
 
 
 def fewest_pairs(level: float) -> int:
-    """Return the fewest paired questions that the sign-flip test can decide at a level.
+    """Return the smallest number of paired questions that the sign-flip test can decide at a level.
 
-    The smallest p-value of n questions is 2 ** (1 - n).
+    The smallest p-value of n questions is 2 ** (1 - n), which must be below 1 - level.
     """
     return int(1 - log2(1 - level)) + 1

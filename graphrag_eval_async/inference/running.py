@@ -82,7 +82,7 @@ class RunningAggregates(Aggregates):
             )
         if not detail:
             return super().snapshot()
-        # A window is looked at as it is now: it has no earlier looks.
+        # A window has other results at each look, so that earlier looks do not matter.
         is_for_one_look = self._is_finished or self._sliding is not None
         default: Interval = "one_look" if is_for_one_look else "anytime"
         return self._detailed_snapshot(partial(_intervals, level=level, kind=interval or default))
@@ -136,7 +136,7 @@ def _intervals(
     level: float,
     kind: Interval,
 ) -> dict[str, Any]:
-    """Return what a detailed snapshot says about the mean of a score.
+    """Return the uncertainty of the mean of a score, for a detailed snapshot.
 
     Args:
         weights: the histogram of the first samples; None if the metric is not from 0 to 1.
@@ -146,7 +146,7 @@ def _intervals(
         kind: the kind of interval to prefer.
 
     Returns:
-        `se`, `confidence` and `interval`, as far as there are any.
+        a dict with `se`, `confidence` and `interval`; a key is missing if its value is not known.
     """
     shown: dict[str, Any] = {}
     interval: dict[str, Any] | None = None
@@ -157,6 +157,7 @@ def _intervals(
     if weights is not None:
         shown["confidence"] = show_confidence(weights, level)
         questions = count_of(weights)
+        # The confidence sequence also stands in for an interval for one look that is not known.
         if interval is None and questions > 1:
             interval = {**shown["confidence"], "kind": "anytime", "questions": questions}
     if interval is not None:

@@ -70,12 +70,13 @@ class _Sizes(NamedTuple):
 
 
 def sign_flip_test(changes: Sequence[float]) -> float:
-    """Return the two-sided p-value of changes; 1.0 if there are none.
+    """Return the two-sided p-value of changes under random signs; 1.0 if there are no changes.
 
-    It is exact, unless more than `MAX_CHANGED` differ from 0 or have too many different sums. Then
-    it is estimated from sampled signs, and not below 2 / (`DRAWS` + 1).
+    It is exact, unless more than `MAX_CHANGED` changes differ from 0 or have too many different
+    sums. Then it is estimated from sampled signs, and not below 2 / (`DRAWS` + 1).
     """
     sizes = _sizes_of(changes)
+    # The number of choices of signs whose sum is at least as extreme, on one side.
     ways = _count_subsets(sizes)
     if ways is not None:
         return min(1.0, 2 * ways / (1 << sizes.changed))
@@ -83,6 +84,7 @@ def sign_flip_test(changes: Sequence[float]) -> float:
     draw = _sampler(sizes.counts)
     draws = FEW_DRAWS
     hits = sum(draw() <= sizes.limit for _ in range(FEW_DRAWS))
+    # A p-value that is surely not small needs no more draws.
     if 2 * hits < LARGE_P * FEW_DRAWS:
         draws = DRAWS
         hits += sum(draw() <= sizes.limit for _ in range(DRAWS - FEW_DRAWS))
@@ -91,10 +93,10 @@ def sign_flip_test(changes: Sequence[float]) -> float:
 
 
 def least_p(changes: Sequence[float]) -> float:
-    """Return the smallest p-value that `sign_flip_test` gives for changes of these sizes.
+    """Return the smallest p-value that `sign_flip_test` can give for changes of these sizes.
 
-    The changes have it if all have the same sign: of the 2**n choices of signs of n changes that
-    are not 0, that one and its opposite are as extreme.
+    Changes have this p-value if all have the same sign. Of the 2**n choices of signs for n changes
+    that are not 0, only this choice and its opposite are as extreme.
     """
     sizes = _sizes_of([abs(change) for change in changes])
     if sizes.changed > MAX_CHANGED:
@@ -105,7 +107,11 @@ def least_p(changes: Sequence[float]) -> float:
 
 
 def _sizes_of(changes: Sequence[float]) -> _Sizes:
-    """Return the sizes of changes in units of the largest, and the limit of the test for sums."""
+    """Return the sizes of changes in units of the largest, and the limit of the test.
+
+    The limit is the smaller of the sum of all rises and the sum of all falls: another choice of
+    signs is at least as extreme if its smaller sum is at most the limit.
+    """
     largest = max(map(abs, changes), default=0.0) or 1.0
     scaled = [round(change / largest, SIZE_DIGITS) for change in changes]
     counts = Counter(sorted(abs(change) for change in scaled if change))
@@ -118,17 +124,18 @@ def _count_subsets(sizes: _Sizes) -> int | None:
     """Return the number of subsets of changes whose sizes add up to at most the limit.
 
     Returns:
-        None if this takes too long.
+        None if counting takes too long.
     """
     if sizes.changed > MAX_CHANGED:
         return None
     work = 0
-    # By sum, the number of subsets of the sizes that were taken so far.
+    # For each sum, the number of subsets of the changes whose sizes the loop has passed.
     subsets_by_sum = {0.0: 1}
     for size, count in sizes.counts.items():
         extended: Counter[float] = Counter()
         for total, subsets in subsets_by_sum.items():
-            # Of `count` equal sizes, so many are taken. The product is a binomial coefficient.
+            # A subset takes 0 to `count` of the changes of this size. There are as many ways to
+            # choose them as the binomial coefficient says, which is updated in each round.
             ways = subsets
             for taken in range(count + 1):
                 if total + taken * size > sizes.limit:
@@ -143,9 +150,10 @@ def _count_subsets(sizes: _Sizes) -> int | None:
 
 
 def _sampler(counts: Mapping[float, int]) -> Callable[[], float]:
-    """Return a function that draws a random subset of the sizes, and returns its sum.
+    """Return a function that draws a random subset of changes, and returns the sum of their sizes.
 
-    A subset is an integer of one bit for each change, so that summing takes few operations.
+    A subset is an integer with one bit for each change, so that the sum takes few operations: all
+    changes of the same size are counted at once.
 
     Args:
         counts: how many changes have each size.
@@ -160,7 +168,8 @@ def _sampler(counts: Mapping[float, int]) -> Callable[[], float]:
             parts.append((size, ((1 << count) - 1) << start))
             start += count
     else:
-        # There are too many sizes for a part each: a part is one binary digit of all sizes.
+        # There are too many sizes for a part each. Instead, sizes are rounded to binary numbers of
+        # `BITS` digits, and each part is the same digit of all sizes.
         step = 1 / ((1 << BITS) - 1)
         steps = [round(size / step) for size, count in counts.items() for _ in range(count)]
         for bit in range(BITS):
@@ -168,6 +177,7 @@ def _sampler(counts: Mapping[float, int]) -> Callable[[], float]:
             parts.append((step * (1 << bit), int(digits, 2)))
 
     def draw() -> float:
+        """Return the sum of the sizes of a random subset."""
         subset = random_bits(changed)
         return sum(size * (subset & mask).bit_count() for size, mask in parts)
 

@@ -156,8 +156,8 @@ class RunningSystems:
         }
 
     def _systems(self) -> dict[str, _System]:
-        """Return what is known of each system, by name; the first system comes first."""
-        # All comparisons have the same baseline.
+        """Return the counts and means of each system, by name; the first system comes first."""
+        # All comparisons have the first system as their baseline.
         any_comparison = next(iter(self._comparisons.values()))
         systems = {
             self._first: _System(
@@ -175,7 +175,7 @@ class RunningSystems:
         return systems
 
     def _warnings(self) -> list[str]:
-        """Return the warnings about the systems, each after the name of a system."""
+        """Return the warnings of all comparisons, each with the name of a system before it."""
         return [
             f"{name}: {warning}"
             for name, comparison in self._comparisons.items()
@@ -186,7 +186,13 @@ class RunningSystems:
 def _mean_and_interval(
     question_means: Sequence[float], level: float, *, is_bounded: bool
 ) -> dict[str, Any]:
-    """Return the mean of at least one question's means, and its interval unless it has none."""
+    """Return the mean of the means of questions and, if it has one, the interval of that mean.
+
+    Args:
+        question_means: the means of one question or more.
+        level: confidence level of the interval.
+        is_bounded: whether the metric is from 0 to 1.
+    """
     total = sum_floats(question_means)
     mean_of_means = mean(total, len(question_means), integral=False)
     stats: dict[str, Any] = {"mean": mean_of_means, "questions": len(question_means)}
@@ -198,9 +204,12 @@ def _mean_and_interval(
 
 
 def _rank(systems: Mapping[str, Mapping[str, Any]], metric: str, *, lower: bool) -> list[str]:
-    """Return the names of the systems that have a metric, the best mean first.
+    """Return the names of the systems that have a metric, sorted by its mean, the best first.
 
-    `lower` says whether lower values are better.
+    Args:
+        systems: the facts of each system, by name.
+        metric: the metric.
+        lower: whether lower values are better.
     """
     means = {
         name: facts["metrics"][metric]["mean"]

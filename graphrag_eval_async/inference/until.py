@@ -61,8 +61,11 @@ class Until:
 
 
 def unknown_metric(metric: str, outputs: Sequence[str] = ()) -> UsageError:
-    """Return the error for a metric not allowed in conditions; `outputs` are the custom outputs
-    allowed.
+    """Return the error for a condition on a metric that is not allowed.
+
+    Args:
+        metric: the metric.
+        outputs: the outputs of custom evaluations that are allowed.
     """
     allowed = [*outputs]
     allowed += [name for name in (*RESULT_METRICS, *RETRIEVAL_METRICS) if name in BOUNDED_METRICS]
@@ -76,7 +79,8 @@ def condition_of(text: object) -> Condition:
     """Parse a condition that results can decide.
 
     Raises:
-        UsageError: `text` is not a condition, or not one on a metric from 0 to 1.
+        UsageError: `text` is not a condition, its metric is not from 0 to 1, or its bound is not
+            between 0 and 1.
     """
     if not isinstance(text, str):
         text = repr(text)
@@ -141,15 +145,19 @@ class Deciding:
         self.failed = 0
         self.questions: set[str] = set()
         self._level = until.level
-        # The samples with failed values as 0, and as 1.
+        # Two histograms of the same samples: with failed values as 0, and with failed values as 1.
         self._low_values = Histogram()
         self._high_values = Histogram()
         self._bet_on_above = Bet(self.condition.bound)
-        # A mean below the bound is one above it if all values are mirrored.
+        # If each value x is replaced by 1 - x, a mean below the bound becomes one above it.
         self._bet_on_below = Bet(1 - self.condition.bound)
 
     def read(self, result: Mapping[str, Any] | Evaluation) -> Sample | None:
-        """Return the sample from a result; None if the result is of another template."""
+        """Return the sample from a result; None if the condition is about another template.
+
+        The sample is the mean of the values of the metric, with failed values as 0 for its low end
+        and as 1 for its high end.
+        """
         observed = observe(result)
         if self.condition.template not in {None, observed.template_id}:
             return None
@@ -177,10 +185,12 @@ class Deciding:
         )
 
     def _may_have_applied(self, observed: Evaluation) -> bool:
-        """Return whether the metric might have applied to a result that says nothing of it.
+        """Return whether the metric might have applied to a result that does not mention it.
 
-        So it might if the agent failed or gave no answer. Metrics of all results and metrics in
-        code were called then, and would say so.
+        - A result always mentions the metrics of all results.
+        - If the agent failed, any other metric might have applied.
+        - If the agent gave no answer, metrics of answers might have applied. Metrics of retrieval
+          steps and in code were called even then, so that the result would mention them.
         """
         metric = self.condition.metric
         if metric in RESULT_METRICS:
@@ -195,14 +205,19 @@ class Deciding:
         return not was_called
 
     def add(self, sample: Sample | None) -> None:
-        """Count a sample; does nothing if it is None or the condition is decided."""
+        """Count a sample, and decide the condition if possible.
+
+        Nothing is done if the sample is None, or if the condition is already decided.
+        """
         if self.holds is not None or sample is None:
             return
         self.results += 1
         self.questions.add(sample.question)
+        # The metric does not apply to this result.
         if sample.low is None or sample.high is None:
             return
         self.samples += 1
+        # A sample with failed values has a range: from all of them being 0 to all being 1.
         if sample.low < sample.high:
             self.failed += 1
         self._low_values.add([sample.low])
@@ -216,9 +231,7 @@ class Deciding:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """The confidence interval for the mean, valid whatever the failed values would have
-        been.
-        """
+        """The confidence interval for the mean, for any values in place of the failed ones."""
         low_weights = self._low_values.weights()
         high_weights = self._high_values.weights()
         if low_weights is None or high_weights is None:
@@ -227,7 +240,7 @@ class Deciding:
         _, high = confidence_sequence(high_weights, level=self._level)
         if self.holds is None:
             return low, high
-        # An end is found to five digits; it may not contradict the decision.
+        # The ends are computed to five digits. Rounding must not make them contradict the decision.
         mean_is_above = self.holds == self.condition.is_lower_bound
         if mean_is_above:
             return max(low, self.condition.bound), high

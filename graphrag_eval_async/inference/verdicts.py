@@ -164,20 +164,22 @@ def finished_rows(
 ) -> Rows:
     """Return rows for one look at finished runs; those of primary metrics have a verdict.
 
-    These share the error budget evenly, overall and over all templates: Dunn (1961, "Multiple
-    comparisons among means"), so it holds for intervals as well as for verdicts.
+    The verdicts on all questions share one error budget evenly, and those on templates share
+    another one. An even share holds for intervals as well as for verdicts: Dunn (1961, "Multiple
+    comparisons among means").
 
     Args:
         per_template: the pairs of values, by template and metric.
         fractions: names of outputs of custom evaluations that are from 0 to 1.
         level: with this probability, no verdict is wrong.
         primary: the metrics to decide; see `is_primary` for the default.
-        lower_outputs: names of outputs of which lower values are better, as of some built-in
-            metrics.
+        lower_outputs: names of outputs of custom evaluations of which lower values are better.
     """
     pairs_by_metric = _group_by_metric(per_template)
     all_pairs = {metric: [*chain(*groups.values())] for metric, groups in pairs_by_metric.items()}
     decided = [metric for metric in pairs_by_metric if is_primary(metric, primary, fractions)]
+
+    # Among how many tests the error budget is shared, overall and for templates.
     alpha = 1 - level
     shares_overall = number_of_shares([_least_p(all_pairs[metric]) for metric in decided], alpha)
     least_p_of_templates = [
@@ -185,6 +187,7 @@ def finished_rows(
     ]
     shares_of_templates = number_of_shares(least_p_of_templates, alpha)
 
+    # None as the number of shares stands for a metric without a verdict.
     rows: Rows = {"overall": {}, "per_template": {}}
     for metric, groups in pairs_by_metric.items():
         is_decided_metric = metric in decided
@@ -217,14 +220,14 @@ def rows_of_comparisons(
     primary: Collection[str] | None,
     lower_outputs: Collection[str],
 ) -> dict[str, dict[str, Row]]:
-    """Return rows for comparisons that share an error budget, by comparison and primary metric.
+    """Return a row for each comparison and primary metric, all of which share an error budget.
 
     With a probability of `level`, no verdict in all of these rows is wrong.
 
     Args:
         comparisons: the pairs of values, by comparison and metric.
         fractions: names of outputs of custom evaluations that are from 0 to 1.
-        level: of all verdicts together.
+        level: confidence level of all verdicts together.
         primary: the metrics to decide; see `is_primary` for the default.
         lower_outputs: names of outputs of which lower values are better.
     """
@@ -268,11 +271,11 @@ def _finished_row(
     """Return the row of a metric in a comparison: its means, counts, interval and verdict.
 
     Args:
-        pairs: its values in the two runs, for each question.
+        pairs: the values of the metric in the two runs, for each question.
         lower: whether lower values are better.
-        is_fraction: whether its values are from 0 to 1 by definition.
-        level: of the interval, before the error budget is shared.
-        shares: by how many tests the error budget is shared; None if the metric has no verdict.
+        is_fraction: whether the metric is from 0 to 1 by definition.
+        level: confidence level of all tests that share the error budget together.
+        shares: number of tests that share the error budget; None if the metric has no verdict.
     """
     sums = PairSums.of(pairs)
     changes = [pair.change for pair in pairs]
@@ -287,6 +290,7 @@ def _finished_row(
         row["decidable"] = shares * least_p(changes) < 1 - level
         detectable = detectable_change(changes, shared_level, bounded=is_bounded)
         if detectable is not None:
+            # JSON has no infinity: None says that so few questions detect no change at all.
             row["detectable"] = detectable if isfinite(detectable) else None
         ends = _add_verdict(row, ends, lower=lower, alpha=1 - level, shares=shares)
 
@@ -299,9 +303,9 @@ def _finished_row(
 
 
 def level_of_share(level: float, shares: int) -> float:
-    """Return the level of each of several tests that share the error of a level.
+    """Return the confidence level of a single test, if several tests share the error of a level.
 
-    It is below 1, even if the level is the highest double below it.
+    It is below 1, even if `level` is the highest double below 1.
     """
     return min(1 - (1 - level) / shares, nextafter(1.0, 0.0))
 
@@ -314,21 +318,25 @@ def _add_verdict(
     alpha: float,
     shares: int,
 ) -> tuple[float, float] | None:
-    """Add `p_adjusted` and `verdict` to a row, and return the interval that says the same.
+    """Add `p_adjusted` and `verdict` to a row, and return an interval that agrees with them.
 
-    A verdict needs both a small p and an interval without 0. If only one of them has it, the other
-    is adapted.
+    A verdict needs both a small p-value and an interval that excludes 0. If there is only one of
+    the two, the other is changed: the p-value is raised, or the interval is extended to 0.
 
     Args:
         row: the row of the metric, with its `p` and its counts.
         ends: the interval of its change; None if it has none.
         lower: whether lower values are better.
         alpha: the error budget.
-        shares: by how many tests it is shared.
+        shares: number of tests that share it.
     """
     change = row["difference"]
-    # Without an interval, p alone decides.
-    low, high = (change, change) if ends is None else ends
+    if ends is None:
+        # Without an interval, the p-value alone decides, unless the change is 0.
+        low = change
+        high = change
+    else:
+        low, high = ends
     adjusted = min(1.0, shares * row["p"])
     if low <= 0 <= high:
         adjusted = max(adjusted, alpha)
@@ -345,9 +353,9 @@ def _add_verdict(
 def _group_by_metric(
     per_template: Mapping[str, Mapping[str, Sequence[Pair]]],
 ) -> dict[str, dict[str, Sequence[Pair]]]:
-    """Return pairs by metric and template, both sorted.
+    """Regroup pairs that are given by template and metric; return them by metric and template.
 
-    The first metric is the error rate, which all templates have.
+    Metrics and templates are sorted. The first metric is the error rate, which all templates have.
     """
     groups: defaultdict[str, dict[str, Sequence[Pair]]] = defaultdict(dict)
     for template, pairs_by_metric in sorted(per_template.items()):
@@ -357,9 +365,11 @@ def _group_by_metric(
 
 
 def _means_and_counts(sums: PairSums, *, lower: bool) -> Row:
-    """Return the part of a row that counts questions and has their means.
+    """Return the first keys of a row: the direction, the means, and counts of wins and losses.
 
-    `lower` says whether lower values are better, so that a fall is a win.
+    Args:
+        sums: sums over the pairs of values of a metric.
+        lower: whether lower values are better, so that a fall is a win.
     """
     wins = sums.falls if lower else sums.rises
     losses = sums.rises if lower else sums.falls
@@ -379,15 +389,15 @@ def is_decided(row: Mapping[str, Any]) -> bool:
 
 
 def decide_values(gained: int, lost: int, level: float) -> dict[str, Any]:
-    """Test whether more questions lost the value of a metric than gained one.
+    """Test whether the candidate has a value of a metric for more or for fewer questions.
 
     Args:
-        gained: how many questions have a value only in the candidate.
-        lost: how many have a value only in the baseline.
+        gained: number of questions that have a value only in the candidate.
+        lost: number of questions that have a value only in the baseline.
         level: the confidence level.
 
     Returns:
-        the `p` of a sign test for one look, and the `verdict`.
+        a dict with `p`, the p-value of a sign test for one look, and the `verdict`.
     """
     p = sign_test(gained, lost)
     if p >= 1 - level:
@@ -400,18 +410,24 @@ def decide_values(gained: int, lost: int, level: float) -> dict[str, Any]:
 
 
 def _verdict_on_change(change: float, *, lower: bool) -> str:
-    """Return whether a change that is not due to chance makes a metric better or worse.
+    """Return the verdict on a change of a metric that is not due to chance.
 
-    `lower` says whether lower values are better.
+    Args:
+        change: the change.
+        lower: whether lower values are better.
     """
     if change == 0:
         return UNDECIDED
-    is_fall = change < 0
-    return BETTER if is_fall == lower else WORSE
+    is_better = change < 0 if lower else change > 0
+    return BETTER if is_better else WORSE
 
 
 def check_margins(margins: object) -> None:
-    """Raise a `UsageError` unless each metric can be worse by its margin."""
+    """Check the margins of a non-inferiority test, by metric.
+
+    Raises:
+        UsageError: a margin is not above 0, or is larger than the metric can change.
+    """
     if not isinstance(margins, Mapping):
         raise UsageError(
             f"non_inferior: expected a dict of margins by metric, got {describe(margins)}"
@@ -445,7 +461,7 @@ def non_inferiority(
         drop: how the metric changed.
         metric: its name.
         margin: above 0.
-        level: of the interval, which is not shared with other metrics.
+        level: confidence level of the interval; the error is not shared with other metrics.
         bounded: whether values of the metric are from 0 to 1.
         row: the metric's row in `overall`, if it has one.
 
@@ -461,11 +477,12 @@ def non_inferiority(
         result["reason"] = "too few questions have it on both sides, or all changes agree"
         return result
 
+    # Say so if this interval differs from the one in the row of the metric.
     interval_of_row = None if row is None else row.get("interval")
     if bounded:
         result["interval_note"] = ADDS_UNSEEN
     elif interval_of_row is not None and interval_of_row["level"] == level:
-        # Both are over the same changes, so there is one interval of the change.
+        # The row has an interval of the same changes and the same level: show that one.
         interval = interval_of_row
     elif interval_of_row is not None:
         result["interval_note"] = NOT_SHARED
@@ -475,6 +492,7 @@ def non_inferiority(
     if lacking:
         result["reason"] = lacking
         return result
+    # The metric is non-inferior if even the worst end of the interval is within the margin.
     worst_change = interval["low"]
     if drop.lower_is_better:
         worst_change = -interval["high"]
@@ -484,10 +502,14 @@ def non_inferiority(
 
 
 def _interval_of_margin(drop: Drop, level: float, *, bounded: bool) -> Mapping[str, Any] | None:
-    """Return the interval of a change that must be better than a margin; None if it has none.
+    """Return the interval of the mean change for a test of non-inferiority.
 
-    It is Hall's, see `change_interval`. If values of the metric are `bounded`, from 0 to 1, it is
-    over the changes and `UNSEEN_CHANGES`, so that it holds even if losses are rare and large.
+    It is Hall's interval, see `change_interval`. If the metric is `bounded`, from 0 to 1, the
+    interval is over the changes and `UNSEEN_CHANGES`, so that it holds even if losses are rare and
+    large.
+
+    Returns:
+        None if there are too few changes, or if all are equal.
     """
     if not drop.changes:
         return None
