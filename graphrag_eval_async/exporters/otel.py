@@ -60,6 +60,8 @@ class OtelExport:
         from opentelemetry.sdk.resources import Resource
 
         class Exporter(OTLPLogExporter):
+            """An exporter that adds the records that it delivers to `self._delivered`."""
+
             def export(_, batch: Any) -> Any:  # noqa: N805  (`self` is that of the method around it)
                 outcome = super().export(batch)
                 if outcome is LogRecordExportResult.SUCCESS:
@@ -97,12 +99,14 @@ class OtelExport:
             self._logger.emit(record)
 
     def close(self) -> None:
-        """Deliver what is queued, for at most `CLOSING_SECONDS`; warn of records that were not
-        delivered.
+        """Wait at most `CLOSING_SECONDS` for the delivery of the records that are queued.
+
+        Warn of records that are not delivered by then.
         """
         if self._provider is None:
             return
-        # A thread, since a shutdown has no limit of time; the process need not wait for it.
+        # The shutdown of a provider has no time limit. In a daemon thread, it does not keep the
+        # process from ending.
         closing = threading.Thread(target=self._provider.shutdown, daemon=True)
         self._provider = None
         closing.start()
@@ -118,10 +122,10 @@ class OtelExport:
 
 
 def _context(ids: tuple[int, int] | None) -> Any:
-    """Return the context of a span that another process recorded.
+    """Return a context for records that belong to the span of another process.
 
     Args:
-        ids: the ids of its trace and of the span itself; None for an empty context.
+        ids: the ids of the trace and of the span; None for an empty context.
     """
     from opentelemetry.context import Context
     from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, set_span_in_context
@@ -135,7 +139,7 @@ def _context(ids: tuple[int, int] | None) -> Any:
 
 
 def check_export() -> bool:
-    """Return whether the environment lets us send log records.
+    """Return whether the environment variables of OpenTelemetry allow log records to be sent.
 
     Raises:
         UsageError: a package is missing, or the environment asks for a protocol that is not
@@ -146,6 +150,7 @@ def check_export() -> bool:
     )
     if _setting("OTEL_SDK_DISABLED") == "true":
         return False
+    # The variable for logs takes precedence over the one for all signals.
     protocol = "OTEL_EXPORTER_OTLP_LOGS_PROTOCOL"
     if not _setting(protocol):
         protocol = "OTEL_EXPORTER_OTLP_PROTOCOL"
@@ -163,8 +168,9 @@ def _setting(name: str) -> str:
 
 
 def _resource_from_environment() -> dict[str, str]:
-    """Return the attributes of the resource: ``OTEL_RESOURCE_ATTRIBUTES`` and
-    ``OTEL_SERVICE_NAME``.
+    """Return the attributes of the process that sends records.
+
+    They are those of ``OTEL_RESOURCE_ATTRIBUTES`` and ``OTEL_SERVICE_NAME``, made valid UTF-8.
     """
     from opentelemetry.sdk.resources import OTELResourceDetector
 
@@ -220,6 +226,7 @@ class OtelSink:
         return self
 
     async def __aexit__(self, *exc_info: Any) -> None:
+        """Deliver the records that are queued, and close the stream."""
         try:
             await run_abandonable(self._export.close)
         finally:

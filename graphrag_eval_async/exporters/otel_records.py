@@ -54,8 +54,8 @@ def records_of(result: Mapping[str, Any], *, with_content: bool) -> list[Attribu
     """Return the attributes of the records of a result, one for each of its metrics.
 
     A metric that failed has the attribute ``error.type`` instead of a value. A pending result has
-    no records. A response without an answer may lack a judged score because nobody asked for it,
-    so there is no record of such a score.
+    no records. If a response has no answer, there are no records of scores of answers: whether they
+    were requested is not known.
 
     Args:
         result: the result.
@@ -81,18 +81,18 @@ def records_of(result: Mapping[str, Any], *, with_content: bool) -> list[Attribu
 
 
 def _is_failed_score(metric: str, cause: str) -> bool:
-    """Return whether an outcome of a result says that one of its scores failed.
+    """Return whether an outcome of a result says that a score failed.
 
     Args:
         metric: the name of a metric, or another key that has outcomes.
-        cause: why it has no value.
+        cause: why the metric has no value.
     """
     if metric in {REASON, OUTPUTS} or not is_score(metric):
         return False
     if cause == TEXT:
-        # The output of an evaluation is a text, as it should be.
+        # The output of a custom evaluation is a text, which is no failure.
         return False
-    # Without an answer, only the steps were surely to be scored.
+    # Without an answer, only the score of steps is known to have been requested.
     return metric == "steps_score" or cause not in {RESPONSE_ERROR, NO_ANSWER}
 
 
@@ -113,7 +113,7 @@ def _score_record(
     }
     if metric in BOUNDED_METRICS:
         record["gen_ai.evaluation.score.label"] = LABELS.get(value, PARTIAL)
-    # Why steps failed quotes nothing of an answer.
+    # The explanation of the score of steps never quotes an answer, so that it may always be sent.
     if with_content or metric == "steps_score":
         explanation = _explanation_of(result, metric)
         if explanation and explanation != NO_FAILURE:
@@ -122,7 +122,7 @@ def _score_record(
 
 
 def _explanation_of(result: Mapping[str, Any], metric: str) -> str:
-    """Return what a result says about the value of a metric; an empty text if it says nothing."""
+    """Return the explanation of the value of a metric in a result; "" if there is none."""
     for key in EXPLANATIONS.get(metric, (f"{metric}_reason",)):
         explanation = result.get(key)
         if isinstance(explanation, str):
@@ -131,7 +131,7 @@ def _explanation_of(result: Mapping[str, Any], metric: str) -> str:
 
 
 def _about_result(result: Mapping[str, Any]) -> Attributes:
-    """Return the attributes that identify a result, as far as it has them."""
+    """Return the attributes that identify a result; ids that the result lacks are left out."""
     attributes: Attributes = {"graphrag_eval.template_id": in_utf8(result["template_id"])}
     for key in ("question_id", "status"):
         value = result.get(key)
@@ -150,7 +150,7 @@ def span_of(result: Mapping[str, Any]) -> tuple[int, int] | None:
     """Return the ids of the trace and of the agent's span that a response names, as numbers.
 
     Returns:
-        None unless the response has both ids, and they are valid.
+        None if one of the ids is missing or is not a valid one.
     """
     metadata = result.get("metadata")
     if not isinstance(metadata, Mapping):

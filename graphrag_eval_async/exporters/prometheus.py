@@ -97,7 +97,8 @@ class PrometheusCollector:
         self._about = (version(), reference, judge_model)
         # The label values of the templates that have one.
         self._labels: dict[str, str] = {}
-        # The number of results at the last scrape, and the time of the latest, as a sample.
+        # The number of results at the last scrape, and the time at which the latest of them came,
+        # as a sample.
         self._results = 0
         self._last_result = single(None)
 
@@ -119,6 +120,8 @@ class PrometheusCollector:
         Raises:
             TimeoutError: the event loop did not answer within `SCRAPE_SECONDS`.
         """
+        # The aggregates may only be read where the event loop of the stream does not change them:
+        # on this loop, or anywhere while it does not run.
         try:
             is_on_loop_of_stream = asyncio.get_running_loop() is self._loop
         except RuntimeError:
@@ -132,8 +135,9 @@ class PrometheusCollector:
             reading.cancel()
 
     async def _read_in_slices(self) -> Scrape:
-        """Return the values at this moment, after slow work in slices, between which other tasks
-        run.
+        """Return the values at this moment.
+
+        The slow part of the work is done before, in slices between which other tasks run.
         """
         self._choose_labels()
         slices = self._stream.aggregates.prepare(self._labels)
@@ -167,21 +171,22 @@ class PrometheusCollector:
         return Scrape(samples, histograms_of(aggregates, overall))
 
     def _note_new_results(self, overall: Mapping[str, Any]) -> None:
-        """Set the time of the last result to now, if there are more results than before.
+        """Set the time of the last result to now, if there are more results than at the last call.
 
-        Results of an earlier run are not new.
+        Results that an earlier run left in the journal do not count.
         """
         journal = self._stream.journal
         restored = 0 if journal is None else journal.restored
-        results = counts_of(overall)[0] - restored
-        if results > self._results:
-            self._results = results
+        all_results, _ = counts_of(overall)
+        new_results = all_results - restored
+        if new_results > self._results:
+            self._results = new_results
             self._last_result = single(time())
 
     def _choose_labels(self) -> int:
-        """Give templates label values of their own, while there are any.
+        """Give each new template a label value of its own, up to `MAX_TEMPLATES` templates.
 
-        Those known first keep theirs, so that counters never fall.
+        A template keeps its label value, so that its counters never fall.
 
         Returns:
             the number of templates without a label value.
@@ -205,8 +210,8 @@ class PrometheusCollector:
 
         Args:
             aggregates: the aggregates of all results, or of those in the window.
-            overall: what they have of all templates.
-            unlabelled: number of templates without a label value; they count together.
+            overall: the statistics over all templates from these aggregates.
+            unlabelled: number of templates without a label value, which count together.
         """
         groups = {}
         for template, group in aggregates.per_template(self._labels).items():
@@ -223,7 +228,11 @@ class MetricsServer:
     """Serves the metrics of a collector; a context manager, which closes it."""
 
     def __init__(self, host: str, port: int) -> None:
-        """Listen; until `run`, the page is empty."""
+        """Listen for requests. The page is empty until `run` is called.
+
+        Raises:
+            UsageError: prometheus-client is not installed, or the port cannot be opened.
+        """
         check_extra("serving metrics", "prometheus", "prometheus_client")
         from prometheus_client import CollectorRegistry, make_wsgi_app
 
@@ -264,17 +273,21 @@ class MetricsServer:
 
 
 def _answering(app: Callable[..., Any], check: HostCheck) -> Callable[..., Any]:
-    """Return an application that answers 403 to what `check` refuses, 503 if metrics cannot be
-    read.
+    """Return a WSGI application that answers requests by means of `app`, with these exceptions.
+
+    - It answers 403 to requests that `check` refuses.
+    - It answers 503 if the metrics cannot be read.
     """
 
     def answer(environ: Any, start_response: Callable[..., Any]) -> Any:
+        """Answer a request."""
         if check.refuses(environ.get("HTTP_HOST", ""), environ.get("HTTP_ORIGIN")):
             start_response("403 Forbidden", [TEXT_HEADER])
             return [REFUSAL.encode()]
         try:
             return app(environ, start_response)
-        except Exception as error:  # noqa: BLE001  (Would be a traceback on stderr, amid the view.)
+        # Otherwise, any error would leave a traceback on stderr, in the middle of the view.
+        except Exception as error:  # noqa: BLE001
             start_response("503 Service Unavailable", [TEXT_HEADER])
             return [f"metrics cannot be read: {type(error).__name__}\n".encode()]
 

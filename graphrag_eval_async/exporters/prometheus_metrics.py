@@ -237,7 +237,7 @@ def label_of(text: str) -> str:
 
 
 def _means_by_template(groups: Groups) -> list[Sample]:
-    """Return the mean over questions of each metric in each group."""
+    """Return samples of the mean over questions, for each metric of each group."""
     samples = []
     for label, group in groups.items():
         for metric, stats in means_of(group).items():
@@ -246,7 +246,7 @@ def _means_by_template(groups: Groups) -> list[Sample]:
 
 
 def _overall_means(overall: Mapping[str, Any]) -> list[Sample]:
-    """Return the mean over all questions of each score."""
+    """Return samples of the mean over all questions, for each score."""
     return [
         Sample(mean_of_questions(stats), labels=(metric,))
         for metric, stats in means_of(overall).items()
@@ -255,12 +255,14 @@ def _overall_means(overall: Mapping[str, Any]) -> list[Sample]:
 
 
 def rest_of(overall: Mapping[str, Any], groups: Collection[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the aggregates of all templates but those in `groups`, without a look at each of
-    them.
+    """Return the aggregates of all templates together, except for those in `groups`.
+
+    They are what is left if `groups` are subtracted from the aggregates of all templates, so that
+    thousands of templates take no time.
 
     Args:
         overall: the aggregates of all templates.
-        groups: the aggregates of some of them.
+        groups: the aggregates of the templates to leave out.
     """
     rest: dict[str, Any] = {
         key: overall[key] - sum(group[key] for group in groups)
@@ -268,14 +270,15 @@ def rest_of(overall: Mapping[str, Any], groups: Collection[Mapping[str, Any]]) -
     }
     for metric, stats in means_of(overall).items():
         parts = [group[metric] for group in groups if "mean" in group.get(metric, ())]
-        # The number of questions is known unless some results do not name theirs.
+        # Means are over questions, unless some results do not name their question.
         knows_questions = all("questions" in part for part in (stats, *parts))
         count_of = _questions if knows_questions else _values
         count = count_of(stats) - sum(map(count_of, parts))
         if count > 0:
-            sums = [-mean_of_questions(part) * count_of(part) for part in parts]
-            total = fsum([mean_of_questions(stats) * count_of(stats), *sums])
-            rest[metric] = {"mean": total / count}
+            # Sums are computed from means, since a sum may be too large for a double.
+            total = mean_of_questions(stats) * count_of(stats)
+            negative_sums = [-mean_of_questions(part) * count_of(part) for part in parts]
+            rest[metric] = {"mean": fsum([total, *negative_sums]) / count}
     return rest
 
 
@@ -322,15 +325,15 @@ def samples_of(
     recent_groups: Groups,
     about: Sequence[str | None],
 ) -> dict[str, list[Sample]]:
-    """Return the values of the metrics, except for those that need more than a stream.
+    """Return the values of the metrics that a stream and its aggregates know.
 
     Args:
         stream: the stream.
         overall: the aggregates of all its results, with details.
-        groups: those of templates, by label.
+        groups: the aggregates of templates, by label.
         recent: the aggregates of the results in the window; None without a window.
-        recent_groups: those of templates, by label.
-        about: the labels of `info`; None for those that are not known.
+        recent_groups: the aggregates of templates over the window, by label.
+        about: the values of the labels of `info`; None for values that are not known.
     """
     usage = stream.usage.as_dict()
     rejects = {str(reason): count for reason, count in stream.rejects.counts.items()}
@@ -340,6 +343,7 @@ def samples_of(
         for label, group in groups.items()
         for status in ("success", "error")
     ]
+    # Cached tokens are a part of the input, and are shown apart.
     tokens_by_kind = {
         "input": usage["input_tokens"] - usage["cached_tokens"],
         "cached_input": usage["cached_tokens"],
@@ -370,8 +374,11 @@ def samples_of(
 
 
 def _counts_of_known(counts: Mapping[str, int], known: Iterable[str]) -> list[Sample]:
-    """Return counts by name: 0 for a `known` name without one; names that are not known count
-    together as `OTHER`.
+    """Return samples of counts by name, with a label for each known name.
+
+    Args:
+        counts: the counts; a known name may be missing, and counts 0 then.
+        known: the names that have a label. All other names count together as `OTHER`.
     """
     counts_by_label = Counter(dict.fromkeys(known, 0))
     for name, count in counts.items():
@@ -394,7 +401,7 @@ def histograms_of(
 
     Args:
         aggregates: the aggregates of all results.
-        overall: what they have of all templates, with details.
+        overall: the statistics over all templates from these aggregates, with details.
     """
     scores = []
     for metric, stats in means_of(overall).items():
@@ -426,6 +433,7 @@ def _histogram(
     """
     counts = aggregates.cumulative_counts(metric, (*bounds, inf))
     ends = [*map(str, bounds), "+Inf"]
-    # A sum beyond the largest double is not among the statistics, but the mean is.
+    buckets: list[tuple[str, float]] = list(zip(ends, counts, strict=True))
+    # The statistics have no sum if it is beyond the largest double; they still have the mean.
     total = stats.get("sum", stats.get("mean", 0.0) * counts[-1])
-    return HistogramSample([*zip(ends, counts, strict=True)], total, labels)
+    return HistogramSample(buckets, total, labels)

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 NO_LINES = "no lines"  # The metric of alerts on silence: the seconds since the last line.
 
+LEAST_SIMILARITY = 0.9
+"""Similarity, from 0 to 1, from which on a name looks like another one with a typing error."""
+
 Change: TypeAlias = dict[str, Any]
 """An alert that has started or ended, as JSON.
 
@@ -63,7 +66,14 @@ class Alert(NamedTuple):
         window: Last | Seconds,
         samples: int = 0,
     ) -> Change:
-        """Return what there is to tell when the alert starts or ends, which is now."""
+        """Return the change that the alert starts or ends now, as JSON.
+
+        Args:
+            state: whether the alert starts or ends.
+            value: the value of the watched statistic; None if the window has no values.
+            window: the window.
+            samples: number of values in the window.
+        """
         statistic = "mean" if self.percent is None else f"p{self.percent}"
         return {
             "alert": self.text,
@@ -82,7 +92,11 @@ class Alert(NamedTuple):
 def parse_alert(text: str) -> Alert:
     """Parse ``[TEMPLATE:] [pNN] METRIC <|<=|>|>= VALUE [over WINDOW]`` or ``no lines for TIME``.
 
-    NN is one of `QUANTILES`. A template's name may hold colons and spaces.
+    NN is one of `QUANTILES`. The name of a template may hold colons and spaces.
+
+    Raises:
+        ValueError: the text has another form.
+        UsageError: the text has the right form, but one of its parts is invalid.
     """
     silence = _NO_LINES.fullmatch(text)
     if silence is not None:
@@ -122,27 +136,42 @@ def parse_alert(text: str) -> Alert:
 
 
 def _split_window(text: str) -> tuple[str, Last | Seconds | None]:
-    """Return the condition of an alert, and the window after ``over``; None without a window.
+    """Split the text of an alert into its condition and its window, which follows ``over``.
+
+    Returns:
+        The text of the condition, and the window; None if the alert names no window.
 
     Raises:
-        ValueError: nothing, or no window, follows ``over``.
+        ValueError: ``over`` is the last word, or what follows it is not a window.
     """
+    # The last two words, and the text before them.
     words = text.rsplit(maxsplit=2)
-    if words[-1:] == ["over"]:
+    if words and words[-1] == "over":
         raise ValueError(f"{text!r}: expected a window after over, such as: over 200, or: over 5m")
     if len(words) == 3 and words[1] == "over":
-        return words[0], parse_window(words[2])
+        condition = words[0]
+        return condition, parse_window(words[2])
     return text, None
 
 
 def _parse_percent(percent: str, text: str) -> int:
-    """Return one of `QUANTILES`; any other is a `ValueError` about the alert `text`."""
-    for known in QUANTILES:
-        if percent == str(known):
-            return known
-    *others, last = QUANTILES
-    expected = ", ".join(f"p{known}" for known in others)
-    raise ValueError(f"{text!r}: there is no quantile p{percent}, only {expected} and p{last}")
+    """Parse the number of a quantile.
+
+    Args:
+        percent: the digits after "p".
+        text: the text of the alert, for messages.
+
+    Raises:
+        ValueError: the number is not one of `QUANTILES`.
+    """
+    for quantile in QUANTILES:
+        if percent == str(quantile):
+            return quantile
+    names = [f"p{quantile}" for quantile in QUANTILES]
+    all_but_last = ", ".join(names[:-1])
+    raise ValueError(
+        f"{text!r}: there is no quantile p{percent}, only {all_but_last} and {names[-1]}"
+    )
 
 
 def check_known(
@@ -152,18 +181,28 @@ def check_known(
     templates: Collection[str],
     outputs: Iterable[str] | None = None,
 ) -> None:
-    """Raise a `UsageError` that begins with `option` if no result can have this template or metric.
+    """Check that results can have the template and the metric that an option names.
 
-    Without the `outputs` of custom evaluations, only a metric nearly named as a built-in one is an
-    error.
+    Args:
+        option: the option, with which messages begin.
+        template: the template; None if the option names no template.
+        metric: the metric; None if the option names no metric.
+        templates: the templates of the reference set; empty if they are not known.
+        outputs: the outputs of custom evaluations; None if they are not known. Then an unknown
+            metric may be one of them, and is an error only if it looks like a typing error in the
+            name of a built-in metric.
+
+    Raises:
+        UsageError: no result can have the template or the metric.
     """
     if template is not None and templates and template not in templates:
         hint = did_you_mean(template, templates)
         raise UsageError(f"{option}: no template {template!r} in the reference set; {hint}")
-    known = {ERROR_RATE, *filter(is_metric, RESULT_KEYS), *(outputs or ())}
+    built_in = {ERROR_RATE, *filter(is_metric, RESULT_KEYS)}
+    known = built_in.union(outputs or ())
     if metric is None or metric in known:
         return
-    if outputs is not None or get_close_matches(metric, known, 1, 0.9):
+    if outputs is not None or get_close_matches(metric, known, n=1, cutoff=LEAST_SIMILARITY):
         raise UsageError(
             f"{option}: no metric {metric!r}; "
             f"{did_you_mean(metric, sorted(known, key=metric_position))}"

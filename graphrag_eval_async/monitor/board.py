@@ -61,6 +61,7 @@ class Page:
     """
 
     def __init__(self, render: Callable[[], Awaitable[str]]) -> None:
+        """Create a page whose HTML `render` returns; it is not rendered yet."""
         self._render = render
         self._lock = asyncio.Lock()
         self._rendered_at = -inf
@@ -69,7 +70,11 @@ class Page:
         self.pause = UPDATE_SECONDS
 
     async def content(self) -> tuple[str, bytes]:
-        """Return the HTML as it was at most `pause` seconds ago, and the same as a line of JSON."""
+        """Return the HTML of the page, and the same as a line of JSON.
+
+        The page is rendered again if it is older than `pause` seconds. The longer that takes, the
+        longer is the next pause.
+        """
         async with self._lock:
             start = monotonic()
             if start - self._rendered_at >= self.pause:
@@ -102,6 +107,14 @@ class Board:
     def __init__(
         self, facts: Facts, counting: Counting, title: str, output: str | None = None
     ) -> None:
+        """Prepare the pages of a run.
+
+        Args:
+            facts: collects the facts of the run.
+            counting: counts its results.
+            title: title of the first page.
+            output: the file that has all results; None if there is none.
+        """
         self.title = title
         self.output = output
         self.base = ""
@@ -132,14 +145,14 @@ class Board:
         return self._pages_of_reasons.setdefault(reason, Page(partial(self._failed, reason)))
 
     async def _overview(self) -> str:
-        """Render the first page."""
+        """Render the first page; while the journal is read, a page that says so."""
         if not self._facts.stream.is_restored:
             return render("_restoring.html", count=self.kept.count)
         await self._facts.prepare()
         facts = self._facts.collect()
         reasons = self.kept.reasons
         worst = await questions_in_slices(self._facts.stream.aggregates)
-        # Results go on arriving while a thread renders: it gets copies of all that changes.
+        # New results arrive while the thread renders, so it gets copies of what they change.
         source = PageSource(
             latest=[entry.row for entry in self.kept.latest],
             worst=explained(reasons, worst),
@@ -159,7 +172,7 @@ class Board:
         return await asyncio.to_thread(render_page)
 
     async def _templates(self) -> str:
-        """Render the page of all templates."""
+        """Render the page of all templates; while the journal is read, a page that says so."""
         if not self._facts.stream.is_restored:
             return render("_restoring.html", count=self.kept.count)
         await self._facts.prepare()
@@ -215,7 +228,7 @@ class Board:
 def list_of(
     note: str, results: Sequence[Mapping[str, Any]], questions: Sequence[WorstQuestion], base: str
 ) -> str:
-    """Render a page with a note, and a table of results or of questions, unless both are empty.
+    """Render a page with a note and, unless both are empty, a table of results or of questions.
 
     Args:
         note: a sentence about the table.
@@ -237,8 +250,9 @@ def result_at(path: str, offset: int) -> dict[str, Any] | None:
     """Return the result in the line of a file that begins after `offset` bytes.
 
     Returns:
-        None if no line begins there, if it holds no result, or if the file cannot be read.
+        None if no line begins there, if the line holds no result, or if the file cannot be read.
     """
+    # The offset is from an address, so it may be any number, even one that `seek` does not take.
     with suppress(OSError, OverflowError, ValueError), open(path, "rb") as file:
         is_start_of_line = offset == 0
         if offset > 0:
@@ -252,8 +266,8 @@ def result_at(path: str, offset: int) -> dict[str, Any] | None:
 def results_of(path: str, question_id: str) -> list[dict[str, Any]]:
     """Return the rows of the latest `KEPT` results of a question in a file, the latest first.
 
-    The `number` of a row leads to the page of its result. Lines that hold no result are skipped,
-    and a file that cannot be read has none.
+    The `number` of a row is the end of the address of its page: "at/" and the offset of its line.
+    Lines that hold no result are skipped. If the file cannot be read, there are no rows.
     """
     offset = 0
     rows = deque[dict[str, Any]](maxlen=KEPT)

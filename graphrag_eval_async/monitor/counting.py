@@ -46,6 +46,13 @@ class Counting:
     """
 
     def __init__(self, window: Last | Seconds, show: Show, alerts: Iterable[Alert]) -> None:
+        """Start without results.
+
+        Args:
+            window: the window of recent results, also for alerts that do not name one.
+            show: whether a terminal lists the last or the worst results.
+            alerts: the alerts to watch.
+        """
         self.count = 0
         self.window = window
         self.show = show
@@ -54,7 +61,8 @@ class Counting:
         self.timeline = TimelineRecorder(window)
         self.alerts = Alerts(alerts, window)
         self._recent = RunningAggregates(window=window)
-        # The results in a short window wait here until somebody looks: most leave it before.
+        # In a short window, results are only counted once somebody looks at it: most of them leave
+        # it before. Until then they wait here.
         self._waits_for_looks = isinstance(window, Last) and window.count <= KEPT
         self._waiting: deque[Evaluation] = deque(
             maxlen=window.count if isinstance(window, Last) else None
@@ -71,14 +79,14 @@ class Counting:
     def restore(self, result: Mapping[str, Any]) -> None:
         """Count the next result in a journal, unless it is pending.
 
-        It does not count in windows of time, since nobody knows when it came.
+        It does not count in windows of time: a journal does not say when a result came.
         """
         evaluation = self._count(result, restored=True)
         if evaluation is not None and isinstance(self.window, Last):
             self._add_recent(evaluation)
 
     def _add_recent(self, evaluation: Evaluation) -> None:
-        """Count a result in the window."""
+        """Count a result in the window, or let it wait until somebody looks at the window."""
         if self._waits_for_looks:
             self._waiting.append(evaluation)
         else:
@@ -98,12 +106,12 @@ class Counting:
         self.alerts.look(monotonic(), lines_read)
 
     def listed(self) -> list[dict[str, Any]]:
-        """Return the results that a terminal lists."""
+        """Return the rows of the results that a terminal lists: the latest or the worst ones."""
         entries = [*self.kept.latest] if self.show == "last" else self.kept.worst()
         rows = []
         for entry in entries[:LISTED]:
             row = entry.row.copy()
-            # Only pages show these.
+            # The terminal shows neither of these keys.
             del row["question"]
             del row["number"]
             rows.append(row)
@@ -123,8 +131,11 @@ class Counting:
     def _count(
         self, result: Mapping[str, Any] | Evaluation, *, restored: bool
     ) -> Evaluation | None:
-        """Count a result where it counts whenever it came; `restored` says that an earlier run
-        made it.
+        """Count a result everywhere except in the window.
+
+        Args:
+            result: the result.
+            restored: whether the result is from an earlier run, out of the journal.
 
         Returns:
             the result; None if it is pending, and so not counted.

@@ -95,6 +95,7 @@ class Dashboard:
         return self._stream.aggregates
 
     async def __aenter__(self) -> Self:
+        """Serve the page, watch the alerts, and enter the stream."""
         self._server.start(self._board)
         if self._counting.alerts.states():
             self._looking = asyncio.create_task(self._look())
@@ -102,6 +103,7 @@ class Dashboard:
         return self
 
     async def __aexit__(self, *exc_info: Any) -> None:
+        """Stop the server, and close the stream."""
         if self._looking is not None:
             self._looking.cancel()
         try:
@@ -110,6 +112,7 @@ class Dashboard:
             await self._stream.__aexit__(*exc_info)
 
     async def _look(self) -> NoReturn:
+        """Start and end, once a second, the alerts that change with time alone."""
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             if self._stream.is_restored:

@@ -67,12 +67,13 @@ class Rate:
         self._points = deque([(now, 0)])
 
     def at(self, now: float, count: int) -> float:
-        """Return by how much the count has grown in a second.
+        """Return the growth of the count per second, over the last `RATE_SECONDS`.
 
         Args:
             now: the time in seconds; it must not be before that of an earlier call.
             count: the count at this time.
         """
+        # Each point is a time and the count at this time. Keep one that is old enough.
         while len(self._points) > 1 and self._points[1][0] <= now - RATE_SECONDS:
             self._points.popleft()
         start, count_at_start = self._points[0]
@@ -98,7 +99,7 @@ class Facts:
         Args:
             stream: the stream of the run.
             counting: what counts its results.
-            source: what the stream reads; None if that is anything else.
+            source: what the stream reads; None if it is none of these kinds.
             config: the configuration.
             paths: the logs that are read, as they were named.
             level: confidence level of intervals and of the state.
@@ -115,8 +116,8 @@ class Facts:
         self._start = monotonic()
         self._result_rate = Rate(self._start)
         self._call_rate = Rate(self._start)
-        # What the stream had read at the last look, and when that last changed, in seconds since
-        # 1970.
+        # The counts of what the stream had read at the last look, and the time at which they last
+        # changed, in seconds since 1970.
         self._read: tuple[int, ...] = ()
         self._read_at = time()
 
@@ -127,10 +128,12 @@ class Facts:
     def collect(self, detailed: float = inf) -> dict[str, Any]:
         """Return the facts as they are now, without what `complete` adds.
 
-        Until `complete` takes them, the key `COURSES` has the courses of scores, for charts.
+        `complete` removes three keys, which JSON cannot hold. One of them is `COURSES`, the courses
+        of scores; read it before, to draw charts.
 
         Args:
-            detailed: number of templates up to which templates have details, as all results have.
+            detailed: greatest number of templates with which each template has details. If there
+                are more templates, only the facts of all results have details.
 
         Returns:
             a new dict.
@@ -168,8 +171,8 @@ class Facts:
     def _input(self) -> dict[str, Any]:
         """Return how far evaluation is behind the logs, and the paths that do not exist yet.
 
-        Only followed logs have either: nobody knows how much standard input or an exporter will
-        send.
+        If the stream does not follow logs, both are unknown: how much standard input or an exporter
+        of traces will send cannot be known.
         """
         if self._source is None or isinstance(self._source, JsonlFiles | OtlpReceiver):
             return {"not_found": [], "lag": None}
@@ -223,7 +226,7 @@ class Facts:
 
         Args:
             overall: the facts of all results.
-            results_per_second: the rate of results of late.
+            results_per_second: the recent rate of results.
         """
         stream = self.stream
         results = overall["samples"]["total"]
@@ -233,7 +236,7 @@ class Facts:
         phase, since = self._phase()
 
         eta_seconds: float | None = None
-        # Otherwise, many of the results to come will be of questions that were answered before.
+        # If questions are asked several times, the rate of results is not that of new questions.
         is_each_asked_once = results <= answered * MOST_RESULTS_A_QUESTION
         if phase is Phase.RUNNING and is_each_asked_once and missing and results_per_second > 0:
             eta_seconds = missing / results_per_second
@@ -251,7 +254,7 @@ class Facts:
         )
 
     def _phase(self) -> tuple[Phase, datetime | None]:
-        """Return what the run does at the moment and, if it waits for lines, since when."""
+        """Return what the run is doing and, if it is waiting for lines, since when."""
         stream = self.stream
         if not stream.is_restored:
             return Phase.RESTORING, None
@@ -272,16 +275,16 @@ class Facts:
         state = judge_state(self.stream.usage, self._config)
         if state is None:
             return None
-        # Requests that were sent, not calls that wait to be.
+        # These are requests that were sent, without calls that still wait.
         calls_per_second = self._call_rate.at(now, self.stream.usage.attempts)
         return {"calls_per_sec": calls_per_second, **state}
 
 
 def complete(facts: dict[str, Any]) -> None:
-    """Add to the facts that `Facts.collect` returned what takes long to compute: confidence
-    sequences, variances, and the state of the run.
+    """Complete the facts that `Facts.collect` returned with what takes long to compute.
 
-    It takes out what these are computed from, so that the facts can be written as JSON.
+    These are confidence sequences, variances, and the state of the run. The keys from which they
+    are computed are removed, so that the facts can be written as JSON.
     """
     for metric_facts, histogram in facts.pop(HISTOGRAMS, ()):
         metric_facts["confidence"] = show_confidence(histogram, facts["level"])
@@ -308,7 +311,7 @@ def _state(courses: Courses, facts: Mapping[str, Any]) -> RunState:
 
 
 def _is_uneven(group: Mapping[str, Any], scores: Sequence[str]) -> bool:
-    """Return whether a mean over results visibly differs from that over questions.
+    """Return whether the mean of a score over results visibly differs from that over questions.
 
     Args:
         group: the facts of a template, or of all results.

@@ -23,15 +23,23 @@ class HostCheck:
 
     def __init__(self, host: str) -> None:
         """Check requests to a server that listens on this host."""
-        self.name = f"[{host}]" if ":" in host else host  # As in an address.
-        self.is_local = host == "localhost"  # Whether only this machine can connect.
+        # An address on the web has brackets round an IPv6 address.
+        self.name = f"[{host}]" if ":" in host else host
+        self.is_local = host == "localhost"
+        # A `ValueError` says that the host is a name, not a number.
         with suppress(ValueError):
             self.is_local = self.is_local or ip_address(host).is_loopback
         self._names = {"localhost", "127.0.0.1", "[::1]", self.name.lower()}
 
     def refuses(self, host: str, origin: str | None) -> bool:
-        """Whether to refuse a request with these headers; any port is fine, such as that of a
-        tunnel.
+        """Return whether to refuse a request, which a hostile web page may have made.
+
+        A server for this machine only refuses requests to other host names. Every server refuses
+        requests from pages of another origin. Any port is allowed, such as that of a tunnel.
+
+        Args:
+            host: the header ``Host`` of the request.
+            origin: the header ``Origin``; None if the request does not have it.
         """
         is_strange = self.is_local and _PORT.sub("", host).lower() not in self._names
         return is_strange or (origin is not None and origin.lower() != f"http://{host}".lower())

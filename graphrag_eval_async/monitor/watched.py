@@ -64,7 +64,13 @@ class QuestionMean:
         return mean(self._sum_of_means, len(self._sums), integral=False)
 
     def _change(self, question: Question, sum_change: int, count_change: int) -> None:
-        """Add to the sum of a question's values and to their number; both may be negative."""
+        """Change the values of a question, and the sum of the means of all questions with them.
+
+        Args:
+            question: the question.
+            sum_change: what is added to the sum of its values; negative to remove a value.
+            count_change: what is added to the number of its values.
+        """
         before = self._sums.pop(question, NO_VALUES)
         after = ValueSum(before.exact_sum + sum_change, before.count + count_change)
         if before.count:
@@ -109,10 +115,12 @@ class Watched:
     """
 
     def __init__(self, alert: Alert, window: Last | Seconds) -> None:
+        """Start with an inactive alert and an empty window."""
         self.alert = alert
         self.window = window
         self.started: Change | None = None
-        # Positions are seconds or, in a window of values, numbers of values; so is this size.
+        # The size of the window: in seconds or, for a window of the last values, their number.
+        # Positions have the same unit.
         self._size = window.count if isinstance(window, Last) else window.seconds
         self._values: deque[WindowedValue] = deque()
         self._statistic = QuestionMean() if alert.percent is None else Quantile(alert.percent)
@@ -125,28 +133,34 @@ class Watched:
         self._last_held: float | None = None
 
     def add(self, value: float, now: float, question: Question = None) -> Change | None:
-        """Count a value, and return whether the alert starts or ends.
+        """Count a value.
 
         Args:
             value: the value of the metric.
             now: the time in seconds, of any monotonic clock.
             question: the id of its question; None if the result does not name it.
+
+        Returns:
+            The change if the alert starts or ends; None if it does not.
         """
         if self._filling_since is None:
             self._filling_since = self._position(now)
         self._added += 1
         if not question:
-            # Unique, since numbers are no ids.
+            # The value counts as a question of its own. Ids are texts, so a number is no other id.
             question = self._added
         self._values.append(WindowedValue(self._position(now), question, value))
         self._statistic.add(question, value)
         return self.look(now)
 
     def look(self, now: float, _lines: object = None) -> Change | None:
-        """Drop values that have left the window, and return whether the alert starts or ends.
+        """Drop the values that have left the window, and start or end the alert.
 
         Args:
-            now: the time in seconds; it may pass without values.
+            now: the time in seconds.
+
+        Returns:
+            The change if the alert starts or ends; None if it does not.
         """
         position = self._position(now)
         while self._values and self._values[0].position <= position - self._size:
@@ -156,6 +170,8 @@ class Watched:
             self._is_full = position - self._filling_since >= self._size
 
         is_active = self.started is not None
+        # An alert starts only over a full window. An active one may have an unfilled window after
+        # the run was resumed.
         if (self._is_full or is_active) and self._holds():
             self._last_held = position
             if not is_active:
@@ -168,12 +184,12 @@ class Watched:
         return None
 
     def resume(self, started: Change, now: float) -> None:
-        """Make the alert active, as it was when an earlier run ended, with an empty window.
+        """Make the alert active, as it was when an earlier run ended. Its window is empty.
 
-        It ends if its condition does not hold again within a window, for the values that are there.
+        The alert ends unless its condition holds again before the window is full once.
 
         Args:
-            started: what was told when it started.
+            started: the change with which the alert started in the earlier run.
             now: the time in seconds.
         """
         self.started = started
@@ -214,6 +230,7 @@ class Silence:
     """
 
     def __init__(self, alert: Alert) -> None:
+        """Start with an inactive alert that has not been looked at."""
         self.alert = alert
         self.started: Change | None = None
         # The times of the first look at the present lines and of the latest look, in seconds of a
@@ -227,11 +244,14 @@ class Silence:
         self.started = started
 
     def look(self, now: float, lines: object) -> Change | None:
-        """Return whether the alert starts or ends.
+        """Start the alert if no line was read for its time, or end it if one was.
 
         Args:
             now: the time in seconds, of any monotonic clock.
-            lines: a value that is another one than before if lines were read.
+            lines: any value that differs from that of the last call if lines were read since then.
+
+        Returns:
+            The change if the alert starts or ends; None if it does not.
         """
         is_first_look = self._silent_since is None
         self._latest_look = now
@@ -247,7 +267,7 @@ class Silence:
         return None
 
     def change(self, state: Literal["started", "ended"]) -> Change:
-        """Return what there is to tell when the alert starts or ends, which is now."""
+        """Return the change that the alert starts or ends now, with the seconds without a line."""
         seconds = 0.0
         if self._silent_since is not None and self._latest_look is not None:
             seconds = self._latest_look - self._silent_since
@@ -267,7 +287,7 @@ class Alerts:
 
         Args:
             alerts: the alerts.
-            window: the window of those that do not name theirs.
+            window: the window of alerts that do not name one.
         """
         self.on_change: Callable[[Change], object] = lambda _: None
         self.log: deque[Change] = deque(maxlen=MAX_LOGGED)
@@ -288,7 +308,7 @@ class Alerts:
         """Resume the alerts that were active at the end of an earlier run.
 
         Args:
-            active: what was told when they started, by the text of the alert.
+            active: the changes with which they started, by the text of the alert.
             now: the time in seconds, of the clock of `add` and `look`.
         """
         for watched in self._all:
@@ -297,20 +317,26 @@ class Alerts:
                 watched.resume(started, now)
 
     def add(self, evaluation: Evaluation, now: float) -> None:
-        """Count a result that came `now`, in seconds of any monotonic clock."""
+        """Count a result for the alerts on metrics.
+
+        Args:
+            evaluation: the result.
+            now: the time at which it came, in seconds of any monotonic clock.
+        """
         for watched in self._on_metrics:
             alert = watched.alert
+            # An alert without a template is about all of them.
             if alert.template not in (None, evaluation.template_id):
                 continue
             for value in _values_of(evaluation, alert.metric):
                 self._tell(watched.add(value, now, evaluation.question_id))
 
     def look(self, now: float, lines: object = None) -> None:
-        """Update what time alone changes.
+        """Start and end the alerts that change with time alone, without a new result.
 
         Args:
             now: the time in seconds, of the clock of `add`.
-            lines: a value that is another one than before if lines were read.
+            lines: any value that differs from that of the last call if lines were read since then.
         """
         for watched in self._all:
             self._tell(watched.look(now, lines))
