@@ -172,11 +172,14 @@ def to_yaml(templates: Any) -> bytes:
     import yaml  # The import takes long.
 
     class Dumper(yaml.SafeDumper):
+        """A dumper that never writes aliases."""
+
         def ignore_aliases(self, _data: Any) -> bool:
             return True
 
     def represent_text(dumper: Any, text: str) -> Any:
-        style = None  # PyYAML chooses the style.
+        """Return the node of a text: in quotes, as a block of lines, or as PyYAML chooses."""
+        style = None
         if _CHANGED_BY_YAML.search(text):
             style = '"'
         elif "\n" in text:

@@ -83,12 +83,14 @@ class CarefulReader:
         self._contents = Contents(comparators)
         self._keys = KeyCheck(self.problems, self.doubts)
         self._steps = StepsReader(self._contents, self._keys, self.problems, self.doubts, document)
-        self._place_by_id: dict[tuple[str, str], str] = {}  # By kind of id, and id.
+        # The place of the object that has an id, by the key of the id, such as "template_id", and
+        # the id.
+        self._place_by_id: dict[tuple[str, str], str] = {}
 
     def read(self, templates: Any) -> Contents:
-        """Return the contents of templates, and collect `problems` and `doubts`.
+        """Return the contents of templates, and add their mistakes to `problems` and `doubts`.
 
-        The contents lack questions that have problems.
+        Questions with problems are left out of the contents.
         """
         is_list = isinstance(templates, Sequence) and not isinstance(templates, str | bytes)
         if is_list and templates:
@@ -101,7 +103,7 @@ class CarefulReader:
         return self._contents
 
     def _read_wrapped(self, document: dict[Any, Any]) -> None:
-        """Add the problems inside an object in place of the list of templates."""
+        """Add the problems inside an object that stands where the list of templates should be."""
         if "questions" in document and "template_id" in document:
             self._read_template(document, "file")
             return
@@ -179,7 +181,7 @@ class CarefulReader:
         members = self._json_copy(question, place)
         if members is None:
             return
-        # The question's own limits take precedence.
+        # The limits that a question sets itself take precedence over those of its template.
         members = {**inherited.limits, **members}
 
         problems_before = self.problems.total
@@ -222,7 +224,7 @@ class CarefulReader:
                 self._steps.read_groups(members[key], f"{place}.{key}")
 
     def _check_answer(self, values: Mapping[str, Any], place: str) -> None:
-        """Add the problem of a reference answer that cannot be matched.
+        """Add a problem if the reference answer of a question cannot be matched.
 
         Args:
             values: the valid keys of a question that has other problems.
@@ -240,7 +242,9 @@ class CarefulReader:
     def _add_question(
         self, shaped: Any, groups: list[list[dict[str, Any]]], inherited: _InheritedKeys, place: str
     ) -> None:
-        """Add a question to the contents, whose keys and steps are valid one by one.
+        """Add a question to the contents, or the problem of keys that do not go together.
+
+        Each of its keys and steps is valid by itself.
 
         Args:
             shaped: the question, as an instance of `QuestionShape`.
@@ -284,7 +288,9 @@ class CarefulReader:
                 )
 
     def _claim_id(self, key: str, value: str, place: str) -> None:
-        """Store that the object at a place has an id, and add the mistakes in the id.
+        """Store the id of the object at a place, and add the mistakes in it.
+
+        It is a problem if another object has the id, and a doubt if the id looks mistyped.
 
         Args:
             key: the key of the id: "template_id" of templates, or "id" of questions.
@@ -319,7 +325,10 @@ class CarefulReader:
         return dict(copy)
 
     def _without_unwritable(self, members: dict[Any, Any], place: str) -> dict[str, Any]:
-        """Return the members of an object that JSON can represent; add a problem for each other."""
+        """Return the members of an object that JSON can represent, and add problems of the others.
+
+        An integer that is too large becomes text, so that the members can be checked further.
+        """
         writable = {}
         for key, value in members.items():
             key_place = f"{place}.{str(key)[:MAX_NAME_CHARACTERS]}"
@@ -330,7 +339,8 @@ class CarefulReader:
             elif problem_as_json(key) is not None or problem is not None:
                 self.problems.add(key_place, f"cannot be written as JSON: {problem}")
                 if isinstance(value, int):
-                    writable[key] = str(value)  # As the message says it should be.
+                    # The message says that the number should be written as text.
+                    writable[key] = str(value)
             else:
                 writable[key] = value
         return writable

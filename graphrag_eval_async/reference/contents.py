@@ -103,6 +103,7 @@ class Contents:
             question.reference_answer, match=question.match, tolerance=question.tolerance
         )
 
+        # A usual question needs no rules beyond those of its steps, and is scored faster.
         is_usual = steps.are_usual and question.match is None and limits == NO_LIMITS
         self.questions[question.id] = Question(
             template_id=template_id,
@@ -122,7 +123,7 @@ class Contents:
 def text_of_answer(
     answer: str | list[str] | None, *, match: Matching | None, tolerance: float | None
 ) -> str | None:
-    """Return a reference answer as text; the texts of a list are lines. None if there is none.
+    """Return a reference answer as text, in which each text of a list is a line.
 
     Args:
         answer: the reference answer of a question.
@@ -131,6 +132,9 @@ def text_of_answer(
 
     Raises:
         ValueError: answers cannot be matched with it. The message begins with the wrong key.
+
+    Returns:
+        None if there is no reference answer.
     """
     if isinstance(answer, list):
         if match not in ("contains", "list"):
@@ -145,10 +149,10 @@ def text_of_answer(
 
 
 def has_usual_steps(groups: Sequence[Sequence[Mapping[str, Any]]], size: int) -> bool:
-    """Return whether reference steps always match steps of an agent with the same text as output.
+    """Return whether equal outputs are enough for reference steps to match steps of an agent.
 
-    If so, equal outputs need no further comparison. Only the last group is checked, since the other
-    groups do not count for the score.
+    If so, steps with the same text as output need no further comparison. Only the last group is
+    checked, since the other groups do not count for the score.
 
     Args:
         groups: the valid reference steps of a question.

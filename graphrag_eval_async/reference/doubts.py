@@ -45,7 +45,7 @@ class Doubt(NamedTuple):
 
 
 def doubt_about_id(identifier: str) -> str | None:
-    """Return why an id is probably not as it was meant; None if there is no doubt."""
+    """Return why an id is probably mistyped; None if there is no doubt."""
     if identifier != identifier.strip():
         return "begins or ends with a space, which responses would need, too; remove it"
     if identifier[:1] in CURLY_QUOTES and identifier[-1:] in CURLY_QUOTES and identifier:
@@ -56,9 +56,12 @@ def doubt_about_id(identifier: str) -> str | None:
 def doubts_about_step(step: Mapping[str, Any]) -> Iterator[Doubt]:
     """Yield each probable mistake in the values of a valid reference step.
 
-    The step may have an unknown media type, an output in CSV that is TSV or whose cells look like
-    RDF terms, a number that no text equals, or keys for tables although its output is a
-    graph.
+    These are found:
+
+    - an unknown media type;
+    - an output in CSV that is TSV, or whose cells look like RDF terms;
+    - an output that is a number, which the text that a tool returns never equals;
+    - keys for tables, although the output is a graph.
     """
     media_type = plain_type(step.get("output_media_type"))
     output = step.get("output")
@@ -88,7 +91,7 @@ def doubts_about_step(step: Mapping[str, Any]) -> Iterator[Doubt]:
 
 
 def _doubt_about_csv(text: str) -> str:
-    """Return why a table in CSV is probably not as it was meant; "" if there is no doubt."""
+    """Return why a table in CSV is probably a mistake; "" if there is no doubt."""
     header = text.lstrip().partition("\n")[0]
     if "\t" in header and "," not in header:
         return (

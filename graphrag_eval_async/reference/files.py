@@ -53,7 +53,7 @@ def read_reference_file(source: str, comparators: Mapping[str, Comparator] | Non
 
 
 def _decode(text: bytes, *, is_json: bool) -> Any:
-    """Return the templates in a text, which are not checked; JSON as `Raw`.
+    """Decode the templates in a text, without checking them; JSON stays text, as `Raw`.
 
     Raises:
         UnreadableFile: the text is empty, is not YAML, or has a key twice.
@@ -118,17 +118,18 @@ def _list_mistakes(
 def _repair(text: bytes, error: UnreadableFile, problems: list[str]) -> bytes | None:
     """Return a copy of a text in which lines that are not YAML are repaired.
 
-    Each line has as many lines before it as in the text.
+    The copy has the same number of lines, so that the numbers of lines in messages stay right.
 
     Args:
         text: the text.
-        error: what is wrong first.
-        problems: to which further errors of the parser are added.
+        error: the first error of the parser.
+        problems: the list to which further errors of the parser are added.
 
     Returns:
         None if a line cannot be repaired, or if the text is too long.
     """
-    is_wide_text = b"\0" in text  # Such as UTF-16, whose bytes are no lines.
+    # Text in UTF-16, for example, cannot be split into lines at single bytes.
+    is_wide_text = b"\0" in text
     if len(text) > MAX_REPAIRED_BYTES or is_wide_text:
         return None
     lines = text.decode(errors="replace").split("\n")
@@ -158,15 +159,17 @@ def _repair_one_line(lines: list[str], error: UnreadableFile) -> UnreadableFile 
     line = lines[index]
     previous_line = lines[index - 1] if index else ""
 
+    # A repair worked if the next error is below the line.
     for repaired_line in possible_repairs(line, previous_line):
         lines[index] = repaired_line
         next_error = _first_error(lines)
         if next_error is None or (next_error.line or 0) > error.line:
             return next_error
 
+    # Otherwise, the indentation may be wrong. If that of the next line is wrong, too, the parser
+    # stops there, whether the repair is right or not; so the next error must be further below.
     lines[index] = align_line(line, previous_line)
     next_error = _first_error(lines)
-    # If another indentation is wrong, too, the parser stops at the next line.
     if next_error is None or (next_error.line or 0) > error.line + 1:
         return next_error
     lines[index] = line

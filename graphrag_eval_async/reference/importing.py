@@ -83,7 +83,7 @@ def import_questions(
     benchmark, and the arguments name its keys. A key may be a path such as ``query.sparql``.
 
     Args:
-        path: of the file.
+        path: the path of the file.
         question: key of the text.
         query: key of the query, in SPARQL or Cypher.
         answer: key of the answer, or of a list of answers.
@@ -190,7 +190,7 @@ def _values(cells: Mapping[str, Any]) -> dict[str, Any]:
 def _claim_id(row: _Row, line_by_id: dict[str, int]) -> str:
     """Return the id of a row's question, and add it to `line_by_id`.
 
-    If the row has no id, an id is made of the question's text.
+    If the row has no id, the id is made of the first words of the question.
 
     Raises:
         ValueError: another row has the id already.
@@ -229,6 +229,7 @@ def _question(question_id: str, values: Mapping[str, Any]) -> dict[str, Any]:
 
     answer = values.get("reference_answer")
     if answer is None and "actual_answer" in values:
+        # What an agent answered stands in for a reference answer until a person reviews it.
         question["reference_answer"] = values["actual_answer"]
         question["reviewed"] = False
     elif isinstance(answer, list) and "match" not in values:
@@ -236,7 +237,7 @@ def _question(question_id: str, values: Mapping[str, Any]) -> dict[str, Any]:
         question["reference_answer"] = "\n".join(map(str, answer))
 
     if isinstance(values.get("tolerance"), str):
-        # Text that is no number stays, and is a problem in the check below.
+        # Text that is no number stays as it is: `read_templates` below reports it.
         with suppress(ValueError):
             question["tolerance"] = float(values["tolerance"])
     if isinstance(values.get("tags"), str):
@@ -245,6 +246,8 @@ def _question(question_id: str, values: Mapping[str, Any]) -> dict[str, Any]:
         step = {"name": "sparql_query", "reference_query": values["reference_query"]}
         question["reference_steps"] = [[step]]
 
+    # Check the question as if it stood in a reference set. The place of a problem in that set says
+    # nothing to the user, and is removed.
     reading = read_templates([{"template_id": "all", "questions": [question]}], comparators={})
     if reading.problems:
         raise ValueError(_PLACE_IN_TEMPLATES.sub("", reading.problems[0]))
@@ -260,11 +263,12 @@ def _tags_in_cell(cell: str) -> dict[str, Any]:
     for part in re.split("[;,]", cell.strip("{[]}")):
         if not part.strip():
             continue
-        key, *values = re.split(r"=|:\s", part, maxsplit=1)
-        value: Any = True
-        if values:
-            value = values[0].strip(" '\"")
-        tags[key.strip(" '\"")] = value
+        key_and_value = re.split(r"=|:\s", part, maxsplit=1)
+        key = key_and_value[0].strip(" '\"")
+        if len(key_and_value) == 2:
+            tags[key] = key_and_value[1].strip(" '\"")
+        else:
+            tags[key] = True
     return tags
 
 
@@ -300,7 +304,7 @@ def _delimiter(file: TextIO) -> str:
 
 
 def _check_columns(columns: Sequence[str], path: str) -> None:
-    """Check the names of a table's columns, and warn of unknown columns, which are ignored.
+    """Check the names of the columns of a table, and warn of unknown columns, which are ignored.
 
     Raises:
         ValueError: no column has the question, or two columns stand for the same key.
@@ -341,10 +345,11 @@ def _records_of_log(path: str) -> Iterator[_Record]:
 
 
 def _about_question(record: dict[str, Any]) -> dict[str, Any]:
-    """Return a copy of a response or result in which all keys are about the question, or None.
+    """Return a copy of a response or result without values that are not about the question.
 
-    If the configuration says how to match answers, a result only has this `match` at the beginning
-    of its `answer_match_reason`, as in "number: has 5".
+    These values become None. `match` may be added: if the configuration says how to match answers,
+    a result has this rule only at the beginning of its `answer_match_reason`, such as "number" in
+    "number: has 5".
     """
     # The `id` is that of the response, and not of the question.
     about_question = record | {"id": None}

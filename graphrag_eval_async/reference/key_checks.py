@@ -106,7 +106,7 @@ class KeyCheck:
     def _check_names(
         self, members: Mapping[Any, Any], kind: Kind, place: str, required: Mapping[str, str]
     ) -> None:
-        """Add the mistakes in the keys of an object: unknown and missing ones; see `check`."""
+        """Add the mistakes in the names of keys: unknown keys and missing keys; see `check`."""
         missing = {key for key in kind.required if key not in members}
         missing |= {key for key in required if members.get(key) is None}
         for key in members:
@@ -132,7 +132,7 @@ class KeyCheck:
         It is a problem if it stands for a key that is missing, or if steps would be ignored.
 
         Returns:
-            The missing key for which it stands; "" if there is none.
+            The missing key for which the unknown key stands; "" if it stands for none.
         """
         shown_key = str(key)[:MAX_NAME_CHARACTERS]
         key_place = f"{place}.{shown_key}"
@@ -151,7 +151,7 @@ class KeyCheck:
         return ""
 
     def _add_wrong_value(self, value: Any, kind: inspect.Type, place: str, key: str) -> None:
-        """Add the problem of a value that lacks its type; of a list, those of its items."""
+        """Add the problem of a value of a wrong type; for a list, add the problems of its items."""
         if key == "tags":
             self._problems.add_text(place.removesuffix(key) + _problem_of_tags(value))
             return
@@ -206,7 +206,7 @@ def _types_without_none(kind: inspect.Type) -> list[inspect.Type]:
 
 
 def _fits(value: Any, kind: inspect.Type) -> bool:
-    """Return whether an item of a list has its type. Lists have only texts and objects as items."""
+    """Return whether an item of a list has the type of the items, which are texts or objects."""
     if isinstance(kind, inspect.Metadata):
         return _fits(value, kind.type)
     if isinstance(kind, inspect.StrType):
@@ -215,7 +215,7 @@ def _fits(value: Any, kind: inspect.Type) -> bool:
 
 
 def _problem_of_tags(tags: Any) -> str:
-    """Return what is wrong with tags: "tags: message", or "tags.KEY: message" of one tag."""
+    """Return what is wrong with tags, as "tags: message" or, for one tag, "tags.KEY: message"."""
     try:
         read_tags(tags)
     except ValueError as error:
@@ -238,8 +238,10 @@ def _in_words(kind: inspect.Type) -> str:
         case inspect.FloatType():
             return "a number of 0 or more"
         case inspect.LiteralType():
-            *first, last = kind.values
-            return f"{', '.join(map(str, first))} or {last}" if first else str(last)
+            choices = [str(choice) for choice in kind.values]
+            if len(choices) == 1:
+                return choices[0]
+            return f"{', '.join(choices[:-1])} or {choices[-1]}"
         case inspect.ListType():
             is_of_texts = isinstance(_types_without_none(kind.item_type)[0], inspect.StrType)
             return "a list of texts" if is_of_texts else "a list"
@@ -288,7 +290,10 @@ def _cure(value: Any, expected_type: inspect.Type, key: str) -> str:
 
 
 def _cure_for_text(value: Any) -> str:
-    """Return what to do about a value in place of a text, as the end of a message; or ""."""
+    """Return how to write a text where there is another value, as the end of a message.
+
+    It is "" if there is no advice.
+    """
     if value is None:
         return "; write the text; put it in quotes if it begins with #"
     if value == "":
@@ -311,7 +316,10 @@ def _cure_for_choice(value: Any, kind: inspect.LiteralType) -> str:
 
 
 def _cure_for_number(value: str) -> str:
-    """Return how to write a number that is text, as the end of a message."""
+    """Return how to write a number that stands as text, such as "5" or "5%".
+
+    It is the end of a message; "" if the text is not a number.
+    """
     try:
         float(value)
     except ValueError:

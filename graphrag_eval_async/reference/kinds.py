@@ -66,7 +66,10 @@ class Kind:
 
     @cached_property
     def key_by_name(self) -> dict[str, str]:
-        """The key for each simple name: of the keys themselves, and of their other names."""
+        """The key for each simple name, which may be that of the key itself or another name of it.
+
+        If a simple name stands for two keys, a key of this name takes precedence.
+        """
         keys = {simple_name(key): key for key in self.keys}
         for key, names in self.other_names.items():
             for name in names.split():
@@ -155,10 +158,10 @@ _WITH_OTHER_LEVELS = (TEMPLATE, QUESTION, STEP)
 
 @lru_cache(MAX_CACHED)
 def suggest_key(key: str, kind: Kind) -> Suggestion:
-    """Return which key of an object a wrong key may stand for, with advice for the user.
+    """Return the key for which a wrong key of an object may stand, with advice for the user.
 
-    These are tried in turn: a key that is written in another way, another name of a key, a key of
-    another kind of objects, and a similar key.
+    These are tried in turn: a key of the object that is written in another way, another name of
+    such a key, a key of another kind of objects, and a similar key.
 
     Args:
         key: the wrong key, of at most `MAX_NAME_CHARACTERS`.

@@ -25,7 +25,7 @@ _KEYS_OF_CONFIGURATIONS = frozenset({"llm", "metrics", "execute", "aliases", "cu
 
 
 def problem_of_layout(document: Any) -> str:
-    """Return what is wrong with a value that is no list of templates, and what to write."""
+    """Return what is wrong with a value that should be a list of templates, and what to write."""
     expected = f"expected a list of at least one template, [{LAYOUT_OF_TEMPLATE}]"
     if isinstance(document, dict):
         return f"{expected}, got {describe_value(document)}; {_cure_for_object(document)}"

@@ -40,7 +40,7 @@ def _items(node: Any) -> list[Any]:
 
 
 def _value(node: Any, key: str) -> Any:
-    """Return the node of a key's value in a mapping; None if it is not there."""
+    """Return the node of the value of a key in a mapping of YAML; None if there is no such key."""
     if isinstance(node, yaml.MappingNode):
         for key_node, value_node in node.value:
             if key_node.value == key:

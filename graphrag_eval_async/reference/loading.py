@@ -104,14 +104,15 @@ def _read(
 
 
 def _advice_on_other_file(reference: str | os.PathLike[str] | Templates) -> str | None:
-    """Return what to do with something that users often pass in place of a reference set.
+    """Return what to do with a file or dicts that users often pass in place of a reference set.
 
-    None if it holds neither responses nor the questions of a benchmark that is known.
+    Returns:
+        None if it holds neither responses nor the questions of a known benchmark.
     """
     if _holds_responses(reference):
         return "holds responses or results; give the reference set first, then the responses"
     if isinstance(reference, str | os.PathLike):
-        # It imports the readers of benchmarks, which take long.
+        # This module imports the readers of benchmarks, which take long to import.
         from graphrag_eval_async.reference.benchmarks.recognition import recognize_file
 
         recognized = recognize_file(os.fspath(reference))
@@ -121,9 +122,11 @@ def _advice_on_other_file(reference: str | os.PathLike[str] | Templates) -> str 
 
 
 def _warn_of_doubts(doubts: Sequence[str], source: str | None) -> None:
-    """Warn of the first `MAX_LISTED` doubts about a reference set, and count the rest.
+    """Warn of the first `MAX_LISTED` doubts about a reference set, and say how many follow.
 
-    `source` is the path of the set's file; None if the set is from no file.
+    Args:
+        doubts: the doubts.
+        source: path of the file of the set; None if the set is from no file.
     """
     heading = "reference set:"
     if source is not None:
@@ -137,8 +140,8 @@ def _warn_of_doubts(doubts: Sequence[str], source: str | None) -> None:
 def _holds_responses(reference: Any) -> bool:
     """Return whether a reference set that cannot be read holds responses or results.
 
-    They have the key ``question_id``, which no reference set has. Questions may have it by mistake,
-    but these also have a text, and nothing of an agent.
+    Responses have the key ``question_id``, which no reference set has. A question may have this key
+    by mistake; it also has a text, but no answer or steps of an agent.
 
     Args:
         reference: the path of a file, or the templates, of which only the first is searched.

@@ -26,7 +26,7 @@ class Mistake:
     count: int = 0  # Of all places.
 
     def text(self, document: Document | None) -> str:
-        """Return the first place, the message, and the lines of the places.
+        """Return the mistake in words: the first place, the message, and the lines of all places.
 
         Args:
             document: the file of the templates; None if they are from no file. Then further places
@@ -48,7 +48,7 @@ class Mistake:
         return text
 
     def _lines(self, document: Document | None) -> list[int]:
-        """Return the lines of the kept places in a file, each line once."""
+        """Return the lines of the places in a file, each line once; only `places` are known."""
         if document is None:
             return []
         lines: list[int] = []
@@ -82,21 +82,26 @@ class Mistakes:
         return len(self._by_group)
 
     def add(self, place: str, message: str, *, like: Hashable = None) -> None:
-        """Add a mistake.
+        """Add a mistake, or another place of a mistake that was added before.
 
         Args:
             place: the place, such as ``templates[0].questions[2].id``.
             message: what is wrong, and what to do.
-            like: mistakes for which this is equal, and not None, are one mistake in several places,
-                although their messages differ. The first message is kept.
+            like: a value that is equal for mistakes that are the same, although their messages
+                differ; the first message is kept. None: mistakes are the same if they have the same
+                message and the same place, whatever the indexes in it are.
         """
         self.total += 1
-        group = (_INDEX.sub("", place), message) if like is None else like
+        group = like
+        if like is None:
+            place_without_indexes = _INDEX.sub("", place)
+            group = (place_without_indexes, message)
         mistake = self._by_group.get(group)
         if mistake is None:
             if self._most is not None and len(self) >= self._most:
                 return
-            mistake = self._by_group[group] = Mistake(message)
+            mistake = Mistake(message)
+            self._by_group[group] = mistake
         mistake.count += 1
         if len(mistake.places) < SHOWN_PLACES:
             mistake.places.append(place)

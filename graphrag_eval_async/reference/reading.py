@@ -86,10 +86,10 @@ def _json_text(templates: Any) -> Raw | None:
 
 
 def _with_json_values(value: Any) -> Any:
-    """Return a copy of a value, with JSON in place of dates, times and values of databases.
+    """Return a copy of a value in which dates, times and values of databases become JSON.
 
-    These are replaced at any depth: dates and times by ISO 8601 text, as the reader of YAML files
-    keeps them, and nodes and other values that drivers return as in responses.
+    They are replaced at any depth. Dates and times become ISO 8601 text, as when a YAML file is
+    read. Nodes and other values that drivers of databases return become JSON as in responses.
     """
     write_json = find_json_writer(value)
     if write_json is not None:

@@ -55,6 +55,13 @@ class PreparedSteps:
         *,
         lacks_output: bool = False,
     ) -> None:
+        """Prepare to decode the reference steps of questions when they are needed.
+
+        Args:
+            questions: the questions, by id.
+            comparators: your own comparison of steps, by name of reference step.
+            lacks_output: whether a step has no output, but a query that returns it.
+        """
         self._questions = questions
         self._comparators = comparators
         self._cache: dict[str, Prepared] = {}
@@ -84,9 +91,9 @@ class PreparedSteps:
         return prepared
 
     def last_names(self, template_id: str) -> set[str]:
-        """Return the names of the steps in the last groups of a template's questions.
+        """Return the names of the steps in the last groups of the questions of a template.
 
-        The names of all templates are collected at the first call, and kept.
+        The first call collects the names of all templates, and keeps them for later calls.
         """
         if not self._last_names:
             for question in self._questions.values():
@@ -152,7 +159,7 @@ class Reference:
         return self._contents
 
     def __setstate__(self, contents: Contents) -> None:
-        """Set all attributes from valid contents, which come from a pickle or from `__init__`."""
+        """Set all attributes from valid contents; `__init__` calls this, and so does unpickling."""
         self._contents = contents
         self.questions: Mapping[str, Question] = MappingProxyType(contents.questions)
         self.templates = tuple(contents.templates)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def check_outputs(reference: Reference, *, runs_sparql: bool, runs_cypher: bool) -> None:
-    """Check that each step has an output, or a query that is run.
+    """Check that each reference step has an output, or a query that will be run to get one.
 
     Args:
         reference: the reference set.
@@ -22,7 +22,7 @@ def check_outputs(reference: Reference, *, runs_sparql: bool, runs_cypher: bool)
         runs_cypher: whether Cypher queries are run.
 
     Raises:
-        ReferenceDataError: a step has only a query, and that is not run.
+        ReferenceDataError: a step has only a query, which will not be run.
     """
     if not reference.prepared.lacks_output:
         return  # No step lacks its output, so no question needs to be decoded.

@@ -55,10 +55,10 @@ class StepsReader:
         """Prepare to read steps.
 
         Args:
-            contents: to which valid steps are added.
+            contents: the contents to which valid steps are added.
             keys: checks the keys of groups and steps.
-            problems: to which problems are added.
-            doubts: to which probable mistakes are added.
+            problems: the collection to which problems are added.
+            doubts: the collection to which probable mistakes are added.
             document: the file of the steps; None if they are from no file.
         """
         self._contents = contents
@@ -74,7 +74,7 @@ class StepsReader:
         of a group gets its order.
 
         Returns:
-            None if there is a problem. It is added to the problems.
+            None if there is a problem, which is added to `problems`.
         """
         if groups is None:
             return []
@@ -94,7 +94,10 @@ class StepsReader:
         return read if self._problems.total == problems_before else None
 
     def _read_group(self, group: Any, place: str) -> list[dict[str, Any]]:
-        """Return the steps of a group, and add their problems."""
+        """Return the steps of a group; add them to the contents, and their problems to `problems`.
+
+        A group is a list of steps, or an object with its list of `steps` and an `order`.
+        """
         if isinstance(group, dict):
             if _is_step(group):
                 self._problems.add(
@@ -112,7 +115,7 @@ class StepsReader:
         return []
 
     def _read_group_with_order(self, group: dict[str, Any], place: str) -> list[dict[str, Any]]:
-        """Return the steps of a group that has them under `steps`, and an order."""
+        """Return the steps of a group that is an object with `steps` and an `order`."""
         self._keys.check(group, GROUP, place, unchecked=["steps"])
         if "steps" not in group:
             return []
@@ -124,7 +127,7 @@ class StepsReader:
         return steps
 
     def _read_steps(self, steps: Any, place: str) -> list[dict[str, Any]]:
-        """Return the steps in a list, and add their problems."""
+        """Return the steps in a list; add them to the contents, or their problems to `problems`."""
         if not isinstance(steps, list) or not steps:
             self._problems.add(
                 place,
@@ -146,8 +149,7 @@ class StepsReader:
         return read
 
     def _read_step(self, step: dict[str, Any], place: str, *, is_first: bool) -> None:
-        """Add a step to the contents, or its problems to the problems.
-
+        """Add a step to the contents, or its problems to `problems`.
         Keys that an evaluation has left are removed from the step.
         """
         problems_before = self._problems.total
@@ -176,7 +178,7 @@ class StepsReader:
         if self._problems.total == problems_before:
             self._add_step(step, place, has_comparator=has_comparator)
         elif "name" in checked.values and not _missing_keys(checked.values):
-            # The keys that are valid are checked together, too.
+            # Check the valid keys together, to list all problems of the step at once.
             self._add_step(checked.values, place, has_comparator=has_comparator)
 
     def _add_step(self, step: dict[str, Any], place: str, *, has_comparator: bool) -> None:
@@ -191,7 +193,7 @@ class StepsReader:
                 self._doubts.add(f"{place}.{doubt.key}", doubt.message)
 
     def _check_output_in_file(self, step: dict[str, Any], place: str) -> None:
-        """Add the mistakes in how an output is written in YAML: folded tables, and yes and no.
+        """Add mistakes of an output that come from YAML: folded lines, and yes read as true.
 
         Args:
             step: the step, or an alternative of a step, with its output.
@@ -209,7 +211,7 @@ class StepsReader:
                 self._doubts.add(place, f"YAML reads {written} as {value}; put it in quotes")
 
     def _check_alternatives(self, step: dict[str, Any], place: str) -> None:
-        """Check the keys of the other right outputs of a step."""
+        """Check the alternatives of a step, which are other outputs that are right, too."""
         alternatives = step.get(ALTERNATIVES)
         if alternatives is None:
             return
@@ -261,9 +263,9 @@ def _is_step(group: dict[str, Any]) -> bool:
 
 
 def _missing_keys(step: dict[str, Any]) -> dict[str, str]:
-    """Return the key that a step without anything to compare lacks, with what to write.
+    """Return the key that a step needs so that it can be compared, and what to write there.
 
-    It is empty if the step has an output, a query that returns it, or arguments that are compared,
+    The dict is empty if the step has an output, a query that returns it, or compared arguments,
     or if steps of its name are compared in a way of their own.
     """
     name = step.get("name")

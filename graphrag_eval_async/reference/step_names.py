@@ -58,7 +58,8 @@ def misnamed_steps(
     Returns:
         None if there is no such reference step.
     """
-    # The reference steps that no agent executed, with the names of actual steps that would match.
+    # The reference steps that no agent executed, each with the names that actual steps may have to
+    # match it.
     actual_names = {plain_name(name) for names, _ in seen.values() for name in names}
     accepted_by_unseen_step: dict[str, frozenset[str]] = {}
     for step_name in sorted(reference.step_names):
@@ -68,7 +69,8 @@ def misnamed_steps(
     if not accepted_by_unseen_step:
         return None
 
-    # Of these steps, those that an answered question expects where agents used other tools.
+    # Choose the steps that an answered question expects, in a template for which agents used tools
+    # that are no reference steps.
     reference_names = {UNNAMED, *map(plain_name, reference.step_names)}
     tools: set[str] = set()
     alias_targets: dict[str, str] = {}
@@ -93,8 +95,8 @@ def _is_expected(
 ) -> bool:
     """Return whether an answered question of a template expects a step of this name.
 
-    Only the last group of a question's steps counts. `StepNames` does not tell questions apart, so
-    any question of the template counts there.
+    Only the last group of a question's steps counts. `StepNames` has no names by question, so there
+    any question of the template counts as answered.
     """
     if isinstance(reference, StepNames):
         return step_name in reference.last_names[template_id]

@@ -19,7 +19,7 @@ def to_strict_json(value: Any) -> bytes:
     """
     text = orjson.dumps(value, option=STRICT_JSON)
     if b"null" in text:
-        # orjson writes numbers that are not finite as null. This raises an error for them.
+        # orjson writes NaN and infinite numbers as null; `json` raises an error for them.
         json.dumps(value, allow_nan=False, default=str)
     return text
 

@@ -132,14 +132,15 @@ def read_usual(text: Raw, comparators: Mapping[str, Comparator]) -> Contents | N
     except (
         _Unusual,
         MalformedStep,
-        ValueError,  # Also invalid JSON, and values of other types.
+        # The errors of msgspec for invalid JSON and for values of other types.
+        ValueError,
         TypeError,
         OverflowError,
         RecursionError,
     ):
         return None
 
-    # Contents have questions by id, so there are fewer if an id is used twice.
+    # Contents store questions by id: if an id is used twice, there are fewer than in the text.
     question_count = sum(len(template.questions) for template in templates)
     has_unique_questions = len(contents.questions) == question_count
     has_unique_templates = len(set(contents.templates)) == len(templates)
@@ -185,10 +186,10 @@ def _add_template(contents: Contents, template: _UsualTemplate) -> None:
 
 
 def _check_id(identifier: str) -> None:
-    """Check that there is no doubt about an id.
+    """Check that an id is usual.
 
     Raises:
-        _Unusual: there is a doubt.
+        _Unusual: there is a doubt about the id.
     """
     if doubt_about_id(identifier) is not None:
         raise _Unusual

@@ -35,9 +35,10 @@ def read_benchmark(
     """Read the questions of a benchmark, and return them as templates for `save_reference`.
 
     Args:
-        path: of the file, YAML, or JSON with the suffix ``.json``.
+        path: the path of the file: YAML, or JSON with the suffix ``.json``.
         form: the benchmark, one of `FORMATS`.
-        language: of the questions to read. Default: all of "text2sparql", English of QALD.
+        language: language of the questions to read. Default: all languages of "text2sparql",
+            English for other benchmarks.
         score: the `score` of steps with SELECT or ASK, exact, f1 or values_f1.
 
     Raises:
@@ -53,6 +54,7 @@ def read_benchmark(
         raise UsageError(f"reference: with a format, expected a path, got {type(path).__name__}")
     source = os.fspath(path)
 
+    # A file of another benchmark gets an error that names its benchmark, whatever else is wrong.
     try:
         document = read_file(source)
     except UnreadableFile as error:

@@ -73,11 +73,11 @@ def read_columns(
     Warns of records that are skipped, with their ids.
 
     Args:
-        path: of the file.
-        keys: where the parts of a question stand.
-        language: becomes the tag `language`. If a record has texts in several languages, as a dict
-            by language or a list of objects with `language` and `string`, it chooses the text;
-            default: English.
+        path: the path of the file.
+        keys: the keys of the parts of a question.
+        language: the language of the texts, which becomes the tag `language`. It also chooses the
+            text if a record has texts in several languages, as a dict by language or as a list of
+            objects with `language` and `string`. Default: English, without a tag.
         score: the `score` of steps with SELECT, ASK or Cypher; None to leave it out.
 
     Raises:
@@ -128,7 +128,7 @@ class _SkippedRecords:
         return "; ".join(self._ids_by_reason)
 
     def warn(self, source: str) -> None:
-        """Warn the caller of the library of each reason, with the first ids."""
+        """Warn the caller of the library of skipped records: for each reason, the first ids."""
         for reason, ids in self._ids_by_reason.items():
             listed = ", ".join(ids[:MAX_LISTED_IDS])
             if len(ids) > MAX_LISTED_IDS:
@@ -137,7 +137,14 @@ class _SkippedRecords:
 
 
 def _id_of(record: dict[str, Any], keys: Keys, *, number: int, place: str) -> str:
-    """Return the id of a record: its number without a key of ids, its place if it has no id."""
+    """Return the id of a record.
+
+    Args:
+        record: the record.
+        keys: the keys of the parts of a question.
+        number: the number of the record, which is its id if there is no key of ids.
+        place: the place of the record, which is its id if the record has no value at that key.
+    """
     if keys.id is None:
         return str(number)
     value = value_at(record, keys.id)
@@ -145,10 +152,11 @@ def _id_of(record: dict[str, Any], keys: Keys, *, number: int, place: str) -> st
 
 
 def _check_keys(keys: Keys, records: list[tuple[str, dict[str, Any]]], source: str) -> None:
-    """Check that some record has each of the keys.
+    """Check that each key has a value in at least one record.
 
     Raises:
-        ReferenceDataError: no record has one of them; the message lists the keys that there are.
+        ReferenceDataError: no record has one of the keys. The message lists the keys of the records
+            and, if the file looks like that of a benchmark, says how to read it.
     """
     known_keys = dict.fromkeys(key for _, record in records for key in record)
     problems = []
@@ -195,7 +203,10 @@ def _question(
 
 
 def _answer(record: dict[str, Any], keys: Keys) -> str | None:
-    """Return the answer of a record as text, several answers with a line each; None without one."""
+    """Return the answer of a record as text; None if the record has no answer.
+
+    Several answers become a line each.
+    """
     if keys.answer is None:
         return None
     answer = value_at(record, keys.answer)
@@ -207,7 +218,7 @@ def _answer(record: dict[str, Any], keys: Keys) -> str | None:
 
 
 def _step(query: str, score: str | None) -> dict[str, Any]:
-    """Return the reference step that runs a query, by the language of the query.
+    """Return the reference step for a query in SPARQL or in Cypher.
 
     Raises:
         _UnusableRecord: the query is neither SPARQL nor Cypher.
@@ -222,7 +233,16 @@ def _step(query: str, score: str | None) -> dict[str, Any]:
 
 
 def _text_in(value: Any, language: str) -> str | None:
-    """Return a text, or of texts in several languages the one in `language`; None without one."""
+    """Return the text of a value.
+
+    Args:
+        value: a text, or texts in several languages: as a dict by language, or as a list of objects
+            with `language` and `string`.
+        language: the language to choose among several.
+
+    Returns:
+        None if there is no text, or no text in this language.
+    """
     if isinstance(value, dict):
         value = value.get(language)
     elif isinstance(value, list):

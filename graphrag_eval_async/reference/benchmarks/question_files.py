@@ -90,9 +90,10 @@ class _Question(Struct, kw_only=True):
         return [(language, text) for language, text in pairs if text and not text.isspace()]
 
     def reference_step(self, score: str | None) -> dict[str, Any]:
-        """Return the reference step; without a query or an output if the question has none."""
+        """Return the reference step, with the query and the output that the question has."""
         step: dict[str, Any] = {"name": BENCHMARK_STEP}
         query = self.query.sparql if self.query is not None else None
+        # Some files mark questions without a query by the text `OUT_OF_SCOPE`.
         if query and query.strip().upper() not in ("", OUT_OF_SCOPE):
             step["reference_query"] = query
         if self.answers:
@@ -111,8 +112,9 @@ def read_question_file(
     Args:
         document: the contents of the file.
         source: its path, for messages.
-        form: one of `WITH_SEVERAL_LANGUAGES`.
-        language: of the questions to read. Default: all of TEXT2SPARQL, English of QALD.
+        form: the benchmark, one of `WITH_SEVERAL_LANGUAGES`.
+        language: language of the questions to read. Default: all languages of TEXT2SPARQL, English
+            for QALD.
         score: the `score` of steps with SELECT or ASK; None to leave it out.
 
     Raises:
@@ -156,6 +158,14 @@ class _QuestionReader:
     def __init__(
         self, form: str, *, prefix: str | None, language: str | None, score: str | None
     ) -> None:
+        """Prepare to read the questions of a file.
+
+        Args:
+            form: the format of the benchmark.
+            prefix: the beginning of the ids of TEXT2SPARQL; other formats do not use it.
+            language: the language of the questions to read; None for all languages.
+            score: the `score` of steps; None to leave it out.
+        """
         self._form = form
         self._prefix = prefix
         self._language = language
@@ -163,11 +173,11 @@ class _QuestionReader:
 
         # The languages of all questions, which a message lists if none is in `language`.
         self._languages: set[str] = set()
-        # The ids of questions, by what is to be said of them.
+        # The ids of questions, by a note that a warning will give, such as why they are skipped.
         self._ids_by_note: defaultdict[str, list[str]] = defaultdict(list)
 
     def read(self, items: list[Any], template: dict[str, Any], source: str) -> list[dict[str, Any]]:
-        """Return the template with all questions, and warn of those that are skipped.
+        """Return the template with all questions, and warn of the questions that are skipped.
 
         Raises:
             ReferenceDataError: there is no question, or some cannot be read.
@@ -200,7 +210,7 @@ class _QuestionReader:
             raise ReferenceDataError(problems, source)
 
         for note, ids in self._ids_by_note.items():
-            # What is true of all questions is meant so.
+            # A note on all questions of the file is no warning: the file is meant to be so.
             if len(ids) < len(items):
                 warn_caller(f"{source}: {note}: {', '.join(ids)}")
         return templates
@@ -253,8 +263,14 @@ class _QuestionReader:
     ) -> list[tuple[str, str, str]]:
         """Return the id, language and text of each text of a question that is read.
 
-        TEXT2SPARQL has one text in each language. QALD-9-plus has several, of which the second has
-        ``-2`` behind its id. Of QALD, the last is read, as other programs do.
+        - TEXT2SPARQL has one text in each language. The language becomes a part of the id.
+        - QALD may have several texts in a language. The last one is read, as other programs do.
+        - QALD-9-plus may have several texts, which are all read. The second one has ``-2`` at the
+          end of its id.
+
+        Args:
+            texts: the language and text of each text.
+            question_id: the id of the question in the file.
         """
         if self._form == TEXT2SPARQL:
             return [
@@ -272,7 +288,7 @@ class _QuestionReader:
 
 
 def _sparql_results(answers: list[_Answer]) -> str:
-    """Return the boolean, or the rows of all answers, as SPARQL results in JSON.
+    """Return answers as SPARQL results in JSON: a boolean, or the rows of all answers.
 
     Raises:
         ValueError: a boolean stands beside other answers.
@@ -286,7 +302,7 @@ def _sparql_results(answers: list[_Answer]) -> str:
     rows = [row for answer in answers for row in answer.rows()]
     variables = dict.fromkeys(name for answer in answers for name in answer.variables())
     bound_variables = dict.fromkeys(name for row in rows for name in row)
-    # Some files name other variables in the head than their rows have; then the rows are right.
+    # In some files, the head names other variables than the rows have. Then the rows count.
     if not bound_variables.keys() <= variables.keys():
         variables = bound_variables
     if not variables:
@@ -297,7 +313,7 @@ def _sparql_results(answers: list[_Answer]) -> str:
 
 
 def _with_text(term: dict[str, Any]) -> dict[str, Any]:
-    """Return a term of SPARQL results whose value is text, also if the file has a number."""
+    """Return a term of SPARQL results, with its value as text if the file has a number there."""
     value = term.get("value")
     if isinstance(value, int | float):
         return {**term, "value": json.dumps(value)}

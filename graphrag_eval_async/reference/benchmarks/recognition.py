@@ -112,7 +112,7 @@ QALD comes before SciQA, whose keys its questions have, too.
 
 
 def describe_benchmark(document: Any, source: str) -> Recognized | None:
-    """Return which benchmark the records of a file are of; None if they are of none that is known.
+    """Return which benchmark a file looks like; None if it looks like none of the known ones.
 
     Args:
         document: the contents of the file.
@@ -132,7 +132,11 @@ def describe_benchmark(document: Any, source: str) -> Recognized | None:
 
 
 def recognize_file(path: str) -> Recognized | None:
-    """Return which benchmark a file looks like: JSON, JSON lines or CSV; None if none."""
+    """Return which benchmark a file looks like: a file of JSON, JSON lines or CSV.
+
+    Returns:
+        None if the file cannot be read, or looks like none of the known benchmarks.
+    """
     try:
         records = read_records(path)
     except (UnreadableFile, UnreadableRecords):

@@ -23,11 +23,11 @@ def read_records(path: str) -> list[tuple[str, dict[str, Any]]]:
 
     The file is a JSON array of objects, an object that holds such an array under one of its keys,
     JSON lines, or a table whose first line has the names, separated by commas, semicolons or tabs.
-    What it is follows from its contents.
+    The contents show which of these it is, not the suffix.
 
     Raises:
         UnreadableFile: the file cannot be read.
-        UnreadableRecords: it is none of these.
+        UnreadableRecords: the file is none of these.
     """
     contents = read_bytes(path)
     try:
@@ -47,21 +47,23 @@ def read_records(path: str) -> list[tuple[str, dict[str, Any]]]:
     except orjson.JSONDecodeError as error:
         if start == "[":
             raise UnreadableRecords(f"not JSON: {error}") from None
+        # Several lines of objects are not one JSON document.
         return _read_lines(text)
 
     records = records_of(document)
     if records is None:
         if isinstance(document, dict):
-            # A file of one line.
+            # The file has JSON lines, but only one line.
             return [("line 1", document)]
         raise UnreadableRecords("expected a JSON array of objects, JSON lines or CSV")
     return [(f"[{index}]", record) for index, record in enumerate(records)]
 
 
 def records_of(document: Any) -> list[dict[str, Any]] | None:
-    """Return the objects of an array, or of the only array of objects in an object.
+    """Return the objects of an array, or those of the only array of objects in an object.
 
-    Returns None if there is none, or more than one.
+    Returns:
+        None if there is no array of objects, or more than one.
     """
     if isinstance(document, list):
         if document and all(isinstance(record, dict) for record in document):
@@ -86,10 +88,10 @@ def first_records(document: Any) -> list[dict[str, Any]]:
 
 
 def value_at(record: Any, path: str) -> Any:
-    """Return the value at a path such as ``question.string``; None if there is none.
+    """Return the value at a path such as ``question.string``; None if there is no value.
 
-    A key that is the whole path comes first. At a list, the rest of the path is followed in each
-    item, and the values that are found are returned as a list.
+    If an object has the whole path as a key, that key counts. At a list, the rest of the path is
+    followed in each item, and the list of the values is returned.
     """
     if isinstance(record, list):
         values = [value_at(item, path) for item in record]
@@ -123,6 +125,7 @@ def _read_lines(text: str) -> list[tuple[str, dict[str, Any]]]:
 
 def _read_table(text: str) -> list[tuple[str, dict[str, Any]]]:
     """Return the rows of a table as objects, each with the line in which it ends."""
+    # The character that occurs most often in the first line separates the cells.
     header = text.lstrip().partition("\n")[0]
     delimiter = max(",;\t", key=header.count)
     reader = csv.DictReader(
@@ -131,6 +134,7 @@ def _read_table(text: str) -> list[tuple[str, dict[str, Any]]]:
     records = []
     try:
         for row in reader:
+            # The reader stores cells beyond the last column at the key None.
             if any(row.pop(None, ())):
                 raise UnreadableRecords(
                     f"line {reader.line_num}: too many cells; put texts in double quotes"

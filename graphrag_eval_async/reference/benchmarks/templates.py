@@ -39,7 +39,10 @@ def check_questions(templates: list[dict[str, Any]]) -> list[str]:
 
 
 def scored(step: dict[str, Any], score: str | None) -> dict[str, Any]:
-    """Return a reference step with a `score`, if one is given and the step returns a table."""
+    """Return a reference step with a `score`, if `score` is not None and the step returns a table.
+
+    A step without a query counts as one that returns a table.
+    """
     returns_table = form_of(step.get("reference_query", "ASK {}")) in ("SELECT", "ASK")
     if score is None or not returns_table:
         return step
@@ -47,7 +50,8 @@ def scored(step: dict[str, Any], score: str | None) -> dict[str, Any]:
 
 
 def place_first(error: Exception) -> str:
-    """Return the message of an error of msgspec with the place before the reason."""
+    """Return the message of an error of msgspec, with the place moved before the reason."""
+    # The message ends with the place, such as " - at `$.id`".
     reason, _, place = str(error).partition(" - at `$")
     if not place:
         return reason

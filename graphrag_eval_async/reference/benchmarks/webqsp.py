@@ -49,7 +49,7 @@ class _Parse(Struct, rename="pascal"):
     answers: list[_Answer] = []
 
     def step(self) -> dict[str, Any]:
-        """Return what a reference step has of this parse."""
+        """Return the keys of a reference step that come from this parse: the query, its output."""
         bindings = [{VARIABLE: answer.term()} for answer in self.answers]
         results = {"head": {"vars": [VARIABLE]}, "results": {"bindings": bindings}}
         return {
