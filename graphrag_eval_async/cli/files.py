@@ -105,7 +105,8 @@ def json_path(path: str) -> tuple[str, Any]:
     Raises:
         ValueError: the path is not that of a readable file, or the file does not hold JSON.
     """
-    from graphrag_eval_async.records.yaml_file import read_bytes, read_json  # Takes long to import.
+    # This module imports YAML, which takes long.
+    from graphrag_eval_async.records.yaml_file import read_bytes, read_json
 
     return path, read_json(read_bytes(file_path(path)))
 

@@ -74,6 +74,7 @@ class _Run:
     """
 
     def __init__(self) -> None:
+        """Start without results."""
         self.results = 0
         self.metrics = {ERROR_RATE}
         self.failed: set[str] = set()
@@ -83,8 +84,8 @@ class _Run:
         """Add a complete result."""
         self.results += 1
         self.metrics.update(observed.metrics)
-        # An error of the agent fails all metrics, so it does not say which ones were requested. A
-        # missing answer does.
+        # An error of the agent fails all metrics, requested or not, so that it does not count here.
+        # A missing answer does: it only fails requested metrics.
         self.failed.update(metric for metric, kind in observed.outcomes if kind != RESPONSE_ERROR)
         judge = observed.as_dict().get("judge")
         if isinstance(judge, dict):
@@ -259,7 +260,10 @@ class RunningComparison:
         return {**snapshot, **lists, "notes": {**NOTES}}
 
     def _lists_of_questions(self) -> dict[str, Any]:
-        """Return a snapshot's lists of questions and its `warnings`, without tests."""
+        """Return the part of a snapshot that lists questions, and its `warnings`.
+
+        The lists in `without_pair` have no tests yet; see `_add_tests`.
+        """
         questions = dict(sorted(self._questions.items()))
         shared = {name: question for name, question in questions.items() if question.is_shared}
         regressions = []
@@ -333,30 +337,31 @@ class RunningComparison:
         return finished_rows(pairs, self.fractions, level, self._primary, self.lower_outputs)
 
     def _rows_of_tags(self, by: str, level: float) -> dict[str, dict[str, Any]]:
-        """Return rows by key and value of tags.
+        """Return the rows of the questions with each tag, by key and then by value of the tag.
 
         Args:
             by: the key of the tags, or `ALL_TAGS`.
             level: the confidence level.
 
         Raises:
-            UsageError: no question on both sides has such a tag.
+            UsageError: no question that both sides have has a tag with this key.
         """
         questions_by_tag: defaultdict[Tag, list[Question]] = defaultdict(list)
         for question in self._shared_questions():
             for tag in question.tags.tags:
                 questions_by_tag[tag].append(question)
-        groups = {
-            (key, value): questions
-            for (key, value), questions in questions_by_tag.items()
-            if by in (key, ALL_TAGS)
-        }
+        if by == ALL_TAGS:
+            groups = dict(questions_by_tag)
+        else:
+            # The first part of a tag is its key.
+            groups = {tag: questions_by_tag[tag] for tag in questions_by_tag if tag[0] == by}
         if not groups:
             hint = "there are no tags"
             if questions_by_tag:
                 hint = did_you_mean(by, sorted({key for key, _ in questions_by_tag}))
             raise UsageError(f"by: no question on both sides has the tag {by!r}; {hint}")
 
+        # `_rows` returns the rows of any groups under the key of templates.
         rows: dict[Any, Any] = self._rows(groups, level)["per_template"]
         rows_by_key: defaultdict[str, dict[str, Any]] = defaultdict(dict)
         for key, value in sorted(rows, key=tag_position):
@@ -366,9 +371,11 @@ class RunningComparison:
     def _rows_of_margins(
         self, overall: Mapping[str, Mapping[str, Any]], level: float
     ) -> dict[str, dict[str, Any]]:
-        """Return whether each metric with a margin is shown to be worse by less.
+        """Return, for each metric with a margin, whether it is shown to be worse by less than that.
 
-        `overall` has the rows by metric.
+        Args:
+            overall: the rows over all questions, by metric.
+            level: confidence level of the intervals.
         """
         return {
             metric: non_inferiority(
@@ -450,8 +457,8 @@ class RunningComparison:
 def _may_apply(metric: str, question: Question) -> bool:
     """Return whether a metric may apply to a question that both sides have.
 
-    Without a value on either side, that is known only if both sides have errors that lack it:
-    results of errors name the metrics that they would have had.
+    It does if either side has a value. If not, it may apply if both sides have errors without it:
+    the result of an error names the metrics that it lacks.
     """
     baseline_values, candidate_values = question.sides()
     if metric in baseline_values or metric in candidate_values:
@@ -467,7 +474,7 @@ class _ValuesWithErrors(NamedTuple):
         values: the values, and zeros for errors if these count; None if there are none.
         results: number of results.
         errors: how many results are errors.
-        missing: how many others have no value, though the metric applies.
+        missing: number of other results without a value, though the metric applies to them.
     """
 
     values: float | ValueSum | None

@@ -77,7 +77,8 @@ def score_of(result: Mapping[str, Any], metric: str, metrics: set[str]) -> Score
         values = [value for name, value in observed.values if name == alias]
     if not values or observed.question_id is None:
         return None
-    line = write_line(result, 1, 0).data
+    # The hash is of the result as a line of JSON, wherever the line stands in its file.
+    line = write_line(result, number=1, offset=0).data
     return Score(
         question_id=str(observed.question_id),
         sample=observed.sample,

@@ -118,6 +118,7 @@ def _bonett_price_interval(changes: Sequence[float], level: float) -> tuple[floa
     variance = (fsum(change * change for change in changes) + 2) / (n + 2) - middle * middle
     t = student_quantile(probability_below_upper_end(level), n + 1)
     margin = t * sqrt(variance / (n + 1))
+    # The middle is nearer to 0 than the mean, which may so be outside.
     mean = fsum(changes) / n
     return min(middle - margin, mean), max(middle + margin, mean)
 

@@ -160,6 +160,7 @@ def plan(
         variances_of_runs = [run.variances() for run in runs]
     planned_for = _variances_to_plan_for(runs, variances_of_runs, metric=metric)
 
+    # Each of the metrics that the comparison decides gets an even share of the error.
     family = _metrics_that_share_the_error(runs, metric, primary)
     shared_level = 1 - (1 - level) / len(family)
     are_whole = bool(runs) and all(run.is_whole for run in runs)

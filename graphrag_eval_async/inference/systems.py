@@ -23,6 +23,7 @@ from graphrag_eval_async.records.results import observe
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
+    from graphrag_eval_async.inference.verdicts import Row
     from graphrag_eval_async.records.evaluation import Evaluation
 
 
@@ -116,19 +117,10 @@ class RunningSystems:
         )
         systems: dict[str, dict[str, Any]] = {}
         for name, system in self._systems().items():
-            metrics_of_system = {}
-            for metric in sorted(system.question_means, key=position):
-                if not is_primary(metric, self._primary, fractions):
-                    continue
-                stats = _mean_and_interval(
-                    system.question_means[metric],
-                    level,
-                    is_bounded=is_fraction(metric, fractions),
-                )
-                change = changes.get(name, {}).get(metric)
-                if change is not None:
-                    stats["change"] = change
-                metrics_of_system[metric] = stats
+            # The first system has no changes: the others are compared with it.
+            metrics_of_system = self._metrics_of_system(
+                system, changes.get(name, {}), fractions=fractions, level=level
+            )
             systems[name] = {
                 "results": system.results,
                 "questions": system.questions,
@@ -154,6 +146,34 @@ class RunningSystems:
             "lower_is_better": lower_metrics,
             "warnings": self._warnings(),
         }
+
+    def _metrics_of_system(
+        self,
+        system: _System,
+        changes: Mapping[str, Row],
+        *,
+        fractions: Collection[str],
+        level: float,
+    ) -> dict[str, dict[str, Any]]:
+        """Return the mean, the interval and the change of each primary metric of a system.
+
+        Args:
+            system: the system.
+            changes: the changes of its metrics from the first system; empty for that system itself.
+            fractions: names of outputs of custom evaluations that are from 0 to 1.
+            level: confidence level of the intervals.
+        """
+        metrics = {}
+        for metric in sorted(system.question_means, key=position):
+            if not is_primary(metric, self._primary, fractions):
+                continue
+            stats = _mean_and_interval(
+                system.question_means[metric], level, is_bounded=is_fraction(metric, fractions)
+            )
+            if metric in changes:
+                stats["change"] = changes[metric]
+            metrics[metric] = stats
+        return metrics
 
     def _systems(self) -> dict[str, _System]:
         """Return the counts and means of each system, by name; the first system comes first."""

@@ -109,6 +109,7 @@ def run(options: AggregateOptions, interrupts: Interrupts) -> Exit:
             f"{kept_aggregates[0]}: a gate on {MISSING_RATE} needs results, not their aggregates"
         )
 
+    # First add the kept aggregates, which are quick to read, and then the results.
     reference = load_reference(options.reference) if options.reference is not None else None
     merged = MergedResults(result_files, reference, named_tag_keys(options.gate, options.by))
     for path in kept_aggregates:
@@ -116,6 +117,7 @@ def run(options: AggregateOptions, interrupts: Interrupts) -> Exit:
     sources = [(path, partial(merged.add, path)) for path in result_files]
     merged.rejects, ending = read_to_end(sources, interrupts, rejects_path=options.rejects)
 
+    # Check the options that name tags and metrics, and find what the user should know.
     notes = []
     if ending.is_complete:
         merged.aggregates.finish()

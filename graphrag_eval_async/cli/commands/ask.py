@@ -81,7 +81,7 @@ def parse_header(text: str) -> tuple[str, str]:
 
 
 def run(options: AskOptions, interrupts: Interrupts) -> Exit:
-    """Ask an agent over HTTP, and evaluate its answers."""
+    """Ask an agent at an address each question of a reference set, and evaluate the answers."""
     _check_names("--param", options.param)
     _check_names("--header", options.header)
 

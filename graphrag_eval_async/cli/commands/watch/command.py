@@ -88,7 +88,7 @@ class WatchOptions(LogOptions):
 
 
 def run(options: WatchOptions, interrupts: Interrupts) -> Exit:
-    """Run the command."""
+    """Evaluate logs while they grow, show the run, and print its summary at the end."""
     options = _check_options(options)
     config = judge_config(options.config, options.llm)
     reference = read_reference(options.reference)
@@ -96,6 +96,7 @@ def run(options: WatchOptions, interrupts: Interrupts) -> Exit:
     check_gates(options.gate, None, reference, config)
     check_alerts(options.alert, reference.templates, config)
 
+    # What is read and evaluated. The results of an earlier run, from the journal, are counted too.
     counting = Counting(options.window, options.show, options.alert)
     stop_following = asyncio.Event()
     source = _open_source(options, stop_following)
@@ -111,6 +112,7 @@ def run(options: WatchOptions, interrupts: Interrupts) -> Exit:
         paths = options.paths
         if isinstance(source, OtlpReceiver):
             paths = [f"http://{source.host}:{source.port}/v1/traces"]
+        # What is shown while the run lasts, and what follows alerts.
         facts = Facts(
             stream, counting, source=source, config=config, paths=paths, level=options.level
         )
@@ -177,7 +179,9 @@ def _unread_error(options: WatchOptions, unread: Mapping[str, str], results: int
         unread: why paths and files were not read, by path.
         results: number of results of the run.
     """
-    is_all_missing = all(unread.get(path) in (NEVER_EXISTED, HAS_NO_FILES) for path in options.paths)
+    is_all_missing = all(
+        unread.get(path) in (NEVER_EXISTED, HAS_NO_FILES) for path in options.paths
+    )
     # A journal may have results, even if none of the logs exists any more.
     if is_all_missing and not results:
         missing = ", ".join(f"{path} {unread[path]}" for path in options.paths)

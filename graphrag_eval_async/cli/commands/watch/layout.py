@@ -174,7 +174,8 @@ def stack_sections(sections: Sequence[Section], height: int) -> list[Text]:
     free_lines = height
     for section in sections:
         rows = min(section.least, section.rows)
-        lines = rows + 2  # The headings and the blank line before them are two more lines.
+        # The headings and the blank line before them are two more lines.
+        lines = rows + 2
         if rows and lines <= free_lines:
             rows_by_section[section] = rows
             free_lines -= lines

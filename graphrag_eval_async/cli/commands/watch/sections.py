@@ -103,6 +103,7 @@ def metrics_section(facts: Mapping[str, Any], courses: Courses, width: int) -> S
         rows.append(_metric_row(name, statistics[name], trend, facts))
 
     def draw(row_count: int) -> list[Text]:
+        """Return the headings and the first `row_count` metrics as lines."""
         return table_lines(_metric_columns(rows[:row_count], facts), width)
 
     # Before the first result, the rows have names but no values, and are not shown.
@@ -315,7 +316,9 @@ def _template_change(
 
 
 def _recent_or_mean(statistics: Mapping[str, Any], facts: Mapping[str, Any]) -> float | None:
-    """Return the mean of a metric over the window, or over all results if the window has none.
+    """Return the mean of a metric over the window, or over all results.
+
+    All results count if the window has none with the metric, or if it contains all of them.
 
     Returns:
         None if no result has the metric.

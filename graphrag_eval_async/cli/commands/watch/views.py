@@ -147,11 +147,12 @@ class Terminal:
         old_rows = sum(max(1, len(chop_cells(line.plain, columns))) for line in self._lines)
         text = "\r"
         if old_rows:
-            text += f"\x1b[{old_rows}A"  # Up to the first of the old lines.
+            # Move the cursor up to the first of the old lines.
+            text += f"\x1b[{old_rows}A"
         for line_above in above:
-            # Erases all below the cursor, since the line may fill several rows.
+            # Erase all old lines, since this line may fill several rows.
             text += f"\x1b[J{line_above}\n"
-        # Erases the rest of each old line, and in the end those below the last new one.
+        # Erase the rest of the row after each new line, and all old lines below the last new one.
         text += capture.get().replace("\n", "\x1b[K\n") + "\x1b[J"
 
         # The terminal already shows this text if nothing has changed.
@@ -191,7 +192,7 @@ class Screen(View):
             while True:
                 start = monotonic()
                 await self._source.prepare()
-                # Not on the event loop: somebody may have stopped the terminal.
+                # A thread draws: if the user stops the terminal, a write blocks until it goes on.
                 await anyio.to_thread.run_sync(self._draw, self._collect())
                 seconds = monotonic() - start
                 # Drawing takes at most `MAX_SHARE_OF_TIME` of the time.
@@ -270,7 +271,7 @@ class Lines(View):
             await asyncio.sleep(max(self._interval, seconds / MAX_SHARE_OF_TIME))
             start = monotonic()
             await self._source.prepare()
-            # Not on the event loop: with many templates, it takes a second.
+            # A thread does this, since it takes a second with many templates.
             line = await anyio.to_thread.run_sync(_json_line, self._source.collect(inf))
             seconds = monotonic() - start
             await self._stdout.send(line)
