@@ -25,37 +25,64 @@ from graphrag_eval_async.steps.numbers import numbers_in
 from tests.cli.support import Folder, run
 from tests.metrics.support import Judge, claims
 from tests.steps.answer_support import result_of
-from tests.support.cases import each
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-READ: list[tuple[str, list[set[float]]]] = [
-    ("In 2023 there were 1,234.5 MW, 7 of them new.", [{2023}, {1234.5}, {7}]),
-    ("1.234,5 or 1'234.5 or 1\u202f234,5 or 1\u00a0234", [{1234.5}] * 3 + [{1234}]),
-    ("12.345 and 12,345", [{12.345, 12345}] * 2),
-    ("10,000 or 1.234.567 or 0,125 or 0.125", [{10000}, {1234567}, {0.125}, {0.125}]),
-    ("-3, \u22123.5 and 10-5", [{-3}, {-3.5}]),
-    ("1e6, 2.5E-3, 3 x 10^8, 3·10⁻³", [{1e6}, {0.0025}, {3e8}, {0.003}]),
-    ("1.5 million, 2 Mrd. Euro, two thousand, 5bn", [{1.5e6}, {2e9}, {2000}, {5e9}]),
-    ("45 %, 45% or 45 percent", [{45, 0.45}] * 3),
-    ("three of 110kV", [{3}, {110}]),
-    ("Zero of twelve", [{0}, {12}]),
-    (
+READ = [
+    pytest.param(
+        "In 2023 there were 1,234.5 MW, 7 of them new.",
+        [{2023}, {1234.5}, {7}],
+        id="year and megawatts",
+    ),
+    pytest.param(
+        "1.234,5 or 1'234.5 or 1\u202f234,5 or 1\u00a0234",
+        [{1234.5}] * 3 + [{1234}],
+        id="thousands",
+    ),
+    pytest.param("12.345 and 12,345", [{12.345, 12345}] * 2, id="either reading"),
+    pytest.param(
+        "10,000 or 1.234.567 or 0,125 or 0.125",
+        [{10000}, {1234567}, {0.125}, {0.125}],
+        id="dots and commas",
+    ),
+    pytest.param("-3, \u22123.5 and 10-5", [{-3}, {-3.5}], id="minus"),
+    pytest.param(
+        "1e6, 2.5E-3, 3 x 10^8, 3·10⁻³", [{1e6}, {0.0025}, {3e8}, {0.003}], id="powers of ten"
+    ),
+    pytest.param(
+        "1.5 million, 2 Mrd. Euro, two thousand, 5bn",
+        [{1.5e6}, {2e9}, {2000}, {5e9}],
+        id="words of size",
+    ),
+    pytest.param("45 %, 45% or 45 percent", [{45, 0.45}] * 3, id="percent"),
+    pytest.param("three of 110kV", [{3}, {110}], id="unit"),
+    pytest.param("Zero of twelve", [{0}, {12}], id="words"),
+    pytest.param(
         "3.5M, 2k and 1.5B, but 5m and 300 K; **3** million",
         [{3.5e6}, {2e3}, {1.5e9}, {5}, {300}, {3e6}],
+        id="letters of size",
     ),
-    (
+    pytest.param(
         "1 000 000 or -1 234.5; 7 1500, 110 220 15",
         [{1e6}, {-1234.5}, {7}, {1500}, {110}, {220}, {15}],
+        id="spaces",
     ),
-    ("minus 3, \u20133, minus five, .5 and 3-million", [{-3}, {-3}, {-5}, {0.5}, {3e6}]),
-    ("five hundred, 5/6, 3/5/2021, 10\u201315, 5:30, 2^3, 1_000", [{500}, {5 / 6}]),
-    ("2021-05-03, v1.2.3, 10.0.0.1, T1, 1,2,3 and " + "9" * 400, []),
+    pytest.param(
+        "minus 3, \u20133, minus five, .5 and 3-million",
+        [{-3}, {-3}, {-5}, {0.5}, {3e6}],
+        id="words of sign",
+    ),
+    pytest.param(
+        "five hundred, 5/6, 3/5/2021, 10\u201315, 5:30, 2^3, 1_000",
+        [{500}, {5 / 6}],
+        id="not sizes",
+    ),
+    pytest.param("2021-05-03, v1.2.3, 10.0.0.1, T1, 1,2,3 and " + "9" * 400, [], id="no numbers"),
 ]
 
 
-@each(("text", "expected"), READ)
+@pytest.mark.parametrize(("text", "expected"), READ)
 def test_numbers_in_prose(text: str, expected: list[set[float]]) -> None:
     assert [
         {reading.value for reading in number.readings} for number in numbers_in(text)
@@ -71,40 +98,52 @@ def test_numbers_as_people_write_them(value: Any, marks: str) -> None:
     assert float(value) in [reading.value for reading in number.readings]
 
 
-MATCHED: list[tuple[str, str, str, float]] = [
-    ("exact", "Nordnett \ufb01n", "  NORDNETT\n fin ", 1),
-    ("exact", "Nordnett", "It is Nordnett.", 0),
-    ("contains", "12", "120 lines", 0),
-    ("contains", "Berlin\nKöln\n", "KO\u0308LN, and Berlin", 1),
-    ("contains", "Berlin\nBonn", "Berlin", 0),
-    ("contains", "5", "1.5, 5,000, 5.5, -5 and \u22125", 0),
-    ("contains", "5", "From 5.", 1),
-    ("number", "1234.5 MW", "In 2023 there were 1.234,5 MW", 1),
-    ("number", "0.45", "45 %", 1),
-    ("number", "45 %", "0.45 %", 0),
-    ("number", "5", "5 million", 0),
-    ("number", "0", "none", 1),
-    ("number", "1000000", "1000001", 1),
-    ("number", "1000000", "1000001.1", 0),
-    ("regex", r"(?i)line \d+$", "It is LINE 42", 1),
-    ("regex", "^42", "It is 42", 0),
-    ("regex", "(a*)*b", "a" * 30_000, 0),
-    ("list", "Berlin, Bonn", "The cities are:\n1. **Bonn**\n2. Berlin.", 1),
-    ("list", "A, B and C", "a; B & D", 2 / 3),
-    ("list", "Trinidad and Tobago\n1,234", "- 1,234\n- Trinidad and Tobago", 1),
-    ("list", "110, 220, 380", "110,220,380", 1),
-    ("list", "110,220,380", "110, 220", 0.8),
-    ("list", "110,220,380", "380,220,110", 1),
-    ("list", "1,000\n1,235", "1000; 1235", 1),
-    ("list", "1,235", "1", 0),
-    ("list", "urn:a, b", 'The items are: ["<urn:a>", "b"]', 1),
-    ("list", "a, b", "(1) a\n\u2013 b | a", 1),
-    ("list", "a, b", "I do not know.", 0),
-    ("list", "a, b", "...", 0),
+MATCHED = [
+    pytest.param("exact", "Nordnett \ufb01n", "  NORDNETT\n fin ", 1, id="exact spelling"),
+    pytest.param("exact", "Nordnett", "It is Nordnett.", 0, id="exact and more"),
+    pytest.param("contains", "12", "120 lines", 0, id="contains part of a number"),
+    pytest.param("contains", "Berlin\nKöln\n", "KO\u0308LN, and Berlin", 1, id="contains all"),
+    pytest.param("contains", "Berlin\nBonn", "Berlin", 0, id="contains one of two"),
+    pytest.param(
+        "contains", "5", "1.5, 5,000, 5.5, -5 and \u22125", 0, id="contains other numbers"
+    ),
+    pytest.param("contains", "5", "From 5.", 1, id="contains number"),
+    pytest.param(
+        "number", "1234.5 MW", "In 2023 there were 1.234,5 MW", 1, id="number among others"
+    ),
+    pytest.param("number", "0.45", "45 %", 1, id="number as percent"),
+    pytest.param("number", "45 %", "0.45 %", 0, id="percent of percent"),
+    pytest.param("number", "5", "5 million", 0, id="number of millions"),
+    pytest.param("number", "0", "none", 1, id="number none"),
+    pytest.param("number", "1000000", "1000001", 1, id="number within tolerance"),
+    pytest.param("number", "1000000", "1000001.1", 0, id="number beyond tolerance"),
+    pytest.param("regex", r"(?i)line \d+$", "It is LINE 42", 1, id="regex ends"),
+    pytest.param("regex", "^42", "It is 42", 0, id="regex begins"),
+    pytest.param("regex", "(a*)*b", "a" * 30_000, 0, id="regex hostile"),
+    pytest.param(
+        "list", "Berlin, Bonn", "The cities are:\n1. **Bonn**\n2. Berlin.", 1, id="list numbered"
+    ),
+    pytest.param("list", "A, B and C", "a; B & D", 2 / 3, id="list partly"),
+    pytest.param(
+        "list",
+        "Trinidad and Tobago\n1,234",
+        "- 1,234\n- Trinidad and Tobago",
+        1,
+        id="list with and",
+    ),
+    pytest.param("list", "110, 220, 380", "110,220,380", 1, id="list with commas"),
+    pytest.param("list", "110,220,380", "110, 220", 0.8, id="list one missing"),
+    pytest.param("list", "110,220,380", "380,220,110", 1, id="list reversed"),
+    pytest.param("list", "1,000\n1,235", "1000; 1235", 1, id="list thousands"),
+    pytest.param("list", "1,235", "1", 0, id="list part of a number"),
+    pytest.param("list", "urn:a, b", 'The items are: ["<urn:a>", "b"]', 1, id="list quoted"),
+    pytest.param("list", "a, b", "(1) a\n\u2013 b | a", 1, id="list bulleted"),
+    pytest.param("list", "a, b", "I do not know.", 0, id="list not known"),
+    pytest.param("list", "a, b", "...", 0, id="list of dots"),
 ]
 
 
-@each(("match", "reference", "answer", "score"), MATCHED)
+@pytest.mark.parametrize(("match", "reference", "answer", "score"), MATCHED)
 def test_answers_are_matched(match: Any, reference: str, answer: str, score: float) -> None:
     assert match_answer(match, reference, answer, None)[0] == score
 
@@ -199,61 +238,89 @@ async def test_a_match_comes_before_a_judge() -> None:
     assert other["failure"] == "right_steps_wrong_answer"
 
 
-WRONG: list[tuple[Any, dict[str, Any], str]] = [
-    (None, {"match": "exact"}, "reference_answer: missing; `match` compares answers with it"),
-    (" ", {"match": "exact"}, "reference_answer: is blank"),
-    ("", {"match": "list"}, "reference_answer: is blank"),
-    (
+WRONG = [
+    pytest.param(
+        None,
+        {"match": "exact"},
+        "reference_answer: missing; `match` compares answers with it",
+        id="missing",
+    ),
+    pytest.param(" ", {"match": "exact"}, "reference_answer: is blank", id="blank"),
+    pytest.param("", {"match": "list"}, "reference_answer: is blank", id="blank list"),
+    pytest.param(
         "12 of 13",
         {"match": "number"},
         "reference_answer: must have one number for `match: number`, has 2",
+        id="two numbers",
     ),
-    ("(?=a)", {"match": "regex"}, "reference_answer: Invalid regular expression"),
-    (["a"], {"match": "exact"}, "reference_answer: a list needs `match: contains`"),
-    ([], {"match": "list"}, "reference_answer: is blank"),
-    (["a"], {}, "reference_answer: a list needs"),
-    (
+    pytest.param(
+        "(?=a)", {"match": "regex"}, "reference_answer: Invalid regular expression", id="look-ahead"
+    ),
+    pytest.param(
+        ["a"],
+        {"match": "exact"},
+        "reference_answer: a list needs `match: contains`",
+        id="list for exact",
+    ),
+    pytest.param([], {"match": "list"}, "reference_answer: is blank", id="empty list"),
+    pytest.param(["a"], {}, "reference_answer: a list needs", id="list alone"),
+    pytest.param(
         [1],
         {"match": "list"},
         "reference_answer[0]: expected text, got the number 1",
+        id="list of a number",
     ),
-    ("5", {"tolerance": 0.1}, "tolerance: needs `match: number`"),
-    (
+    pytest.param("5", {"tolerance": 0.1}, "tolerance: needs `match: number`", id="tolerance alone"),
+    pytest.param(
         "5",
         {"match": "number", "tolerance": 5},
         "tolerance: is relative and must be below 1; 0.05 is 5%",
+        id="tolerance too high",
     ),
-    (
+    pytest.param(
         "5",
         {"match": "number", "tolerance": -1},
         "tolerance: expected a number of 0 or more",
+        id="tolerance negative",
     ),
-    (
+    pytest.param(
         "5",
         {"match": "numbr"},
         "match: expected contains, exact, list, number or regex, got 'numbr'; did you mean number?",
+        id="misspelt",
     ),
 ]
 
 
-@each(("answer", "more", "problem"), WRONG)
+@pytest.mark.parametrize(("answer", "more", "problem"), WRONG)
 def test_questions_that_cannot_be_matched(answer: Any, more: dict[str, Any], problem: str) -> None:
     with pytest.raises(ReferenceDataError) as caught:
         load_reference(templates(asked("q", answer, **more)))
     assert caught.value.problems[0].startswith(f"templates[0].questions[0].{problem}")
 
 
-@each(
+@pytest.mark.parametrize(
     ("section", "problem"),
     [
-        ("numbr", 'answer_match: expected "exact" or'),
-        (None, "answer_match: expected a way to match, such as exact, got nothing"),
-        (
+        pytest.param("numbr", 'answer_match: expected "exact" or', id="misspelt"),
+        pytest.param(
+            None, "answer_match: expected a way to match, such as exact, got nothing", id="nothing"
+        ),
+        pytest.param(
             {"match": "number", "tolerance": 5},
             "answer_match.tolerance: is for `match: number`, relative",
+            id="tolerance too high",
         ),
-        ({"match": "exact", "tolerance": 1}, "answer_match.tolerance: is for `match: number`"),
-        ({"mach": "exact"}, "answer_match.mach: unknown key; did you mean match?"),
+        pytest.param(
+            {"match": "exact", "tolerance": 1},
+            "answer_match.tolerance: is for `match: number`",
+            id="tolerance of exact",
+        ),
+        pytest.param(
+            {"mach": "exact"},
+            "answer_match.mach: unknown key; did you mean match?",
+            id="unknown key",
+        ),
     ],
 )
 def test_configurations_that_cannot_match(section: Any, problem: str) -> None:

@@ -6,12 +6,12 @@ import json
 from itertools import permutations
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from graphrag_eval_async import run_evaluation_sync
 from graphrag_eval_async.reports.evidence import pairs_of
-from tests.support.cases import each
 from tests.support.data import question, template
 
 ARGS: dict[str, Any] = {"city": "Oslo", "days": 2, "filter": {"wind": True, "hours": [6, 18]}}
@@ -83,19 +83,27 @@ def test_steps_take_calls_so_that_most_match(expected: list[Any], calls: list[An
     assert result_of(*steps, args=calls)["steps_score"] == most / len(steps)
 
 
-@each(
+@pytest.mark.parametrize(
     ("args", "mode", "detail"),
     [
-        (ARGS | {"days": "2"}, "exact", 'args.days: expected 2, got "2"'),
-        (
+        pytest.param(
+            ARGS | {"days": "2"}, "exact", 'args.days: expected 2, got "2"', id="text for a number"
+        ),
+        pytest.param(
             ARGS | {"filter": {"wind": 1}},
             "subset",
             (
                 "args.filter.wind: expected true, got 1; args.filter.hours: expected [6, 18], "
                 "got nothing"
             ),
+            id="inside an object",
         ),
-        ("Oslo", "subset", f'args: expected {json.dumps(ARGS)}, got "Oslo"'),
+        pytest.param(
+            "Oslo",
+            "subset",
+            f'args: expected {json.dumps(ARGS)}, got "Oslo"',
+            id="text for an object",
+        ),
     ],
 )
 def test_what_differs_is_said(args: Any, mode: str, detail: str) -> None:

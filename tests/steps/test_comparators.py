@@ -30,7 +30,6 @@ from graphrag_eval_async.steps import (
 )
 from graphrag_eval_async.steps.actual import ActualStep
 from tests.steps.support import encode, query
-from tests.support.cases import each
 
 JSON = "application/json"
 TABLE = encode([[{"type": "uri", "value": "urn:x"}]], "a")
@@ -52,24 +51,42 @@ def compared(reference: dict[str, Any], actual: dict[str, Any]) -> float:
     return prepare_step(reference).compare(ActualStep(actual)).score
 
 
-@each(
+@pytest.mark.parametrize(
     ("reference", "key"),
     [
-        ({"name": "q"}, "output: missing"),
-        (query(TABLE, required_columns=["z"]), "required_columns"),
-        (DOCUMENT | {"output_media_type": [JSON]}, "output_media_type: "),
-        (
+        pytest.param({"name": "q"}, "output: missing", id="no output"),
+        pytest.param(query(TABLE, required_columns=["z"]), "required_columns", id="unknown column"),
+        pytest.param(
+            DOCUMENT | {"output_media_type": [JSON]},
+            "output_media_type: ",
+            id="media type of a list",
+        ),
+        pytest.param(
             {"name": "q", "reference_query": "ASK {}", "score": "f2"},
             "score: must be absent, exact, f1 or values_f1",
+            id="score of a query",
         ),
-        (
+        pytest.param(
             {"name": "q", "reference_query": "ASK {}", "required_columns": ["a", "a"]},
             "required_columns: 'a'",
+            id="column twice",
         ),
-        (query(TABLE, score="f2"), "score: must be absent, exact, f1 or values_f1"),
-        ({"name": "x", "output": "y", "score": "f1"}, "score: f1 is only for outputs"),
-        ({"name": "retrieval", "reference_query": "ASK {}"}, "output: missing"),
-        ({"name": ["q"], "output": "x"}, "name: "),
+        pytest.param(
+            query(TABLE, score="f2"),
+            "score: must be absent, exact, f1 or values_f1",
+            id="score of a table",
+        ),
+        pytest.param(
+            {"name": "x", "output": "y", "score": "f1"},
+            "score: f1 is only for outputs",
+            id="score of text",
+        ),
+        pytest.param(
+            {"name": "retrieval", "reference_query": "ASK {}"},
+            "output: missing",
+            id="query of retrieval",
+        ),
+        pytest.param({"name": ["q"], "output": "x"}, "name: ", id="name of a list"),
     ],
 )
 def test_invalid_reference_steps(reference: dict[str, Any], key: str) -> None:
@@ -83,7 +100,7 @@ def test_invalid_reference_steps(reference: dict[str, Any], key: str) -> None:
 # The user's comparators
 
 
-@each("name", ["influx_query", "retrieval"])
+@pytest.mark.parametrize("name", ["influx_query", "retrieval"])
 def test_a_users_comparator_wins(name: str) -> None:
     scored = score(
         {"name": name, "output_media_type": "text/plain"}, {"output": "x"}, **{name: lambda *_: 0.5}
@@ -98,15 +115,23 @@ def failing(error: Exception) -> Comparator:
     return fail
 
 
-@each(
+@pytest.mark.parametrize(
     ("comparator", "problem"),
     [
-        *(
-            (lambda *_, value=value: value, "")
-            for value in (None, math.nan, -0.1, 1.5, "1", 10**400)
+        pytest.param(lambda *_: None, "", id="None"),
+        pytest.param(lambda *_: math.nan, "", id="NaN"),
+        pytest.param(lambda *_: -0.1, "", id="below 0"),
+        pytest.param(lambda *_: 1.5, "", id="above 1"),
+        pytest.param(lambda *_: "1", "", id="text"),
+        pytest.param(lambda *_: 10**400, "", id="huge"),
+        pytest.param(
+            failing(ZeroDivisionError("by zero")), "ZeroDivisionError: by zero", id="exception"
         ),
-        (failing(ZeroDivisionError("by zero")), "ZeroDivisionError: by zero"),
-        (failing(ComparisonBudgetExceeded("mine")), "ComparisonBudgetExceeded: mine"),
+        pytest.param(
+            failing(ComparisonBudgetExceeded("mine")),
+            "ComparisonBudgetExceeded: mine",
+            id="budget",
+        ),
     ],
 )
 def test_one_that_fails_scores_0_and_is_reported(comparator: Any, problem: str) -> None:
@@ -137,7 +162,15 @@ async def asynchronous(_: dict[str, Any], __: dict[str, Any]) -> float:
     return 1.0
 
 
-@each("comparator", ["half", None, asynchronous, functools.partial(asynchronous, {})])
+@pytest.mark.parametrize(
+    "comparator",
+    [
+        pytest.param("half", id="text"),
+        pytest.param(None, id="none"),
+        pytest.param(asynchronous, id="coroutine function"),
+        pytest.param(functools.partial(asynchronous, {}), id="partial coroutine function"),
+    ],
+)
 def test_invalid_comparators(comparator: Any) -> None:
     with pytest.raises(UsageError, match=r"^comparators\['a'\]: "):
         prepare_step({"name": "a"}, {"a": comparator})
@@ -155,8 +188,18 @@ def test_text_is_compared_as_it_is() -> None:
         assert compared({"name": "q", "output": "[1]"}, {"output": output}) == expected
 
 
-@each(
-    "text", ["", "nope", "[1,]", "NaN", "1e400", "\ufeff1", "[" * 1_000_000, "[" * 900 + "]" * 900]
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("", id="empty"),
+        pytest.param("nope", id="text"),
+        pytest.param("[1,]", id="comma"),
+        pytest.param("NaN", id="NaN"),
+        pytest.param("1e400", id="infinite"),
+        pytest.param("\ufeff1", id="byte order mark"),
+        pytest.param("[" * 1_000_000, id="not closed"),
+        pytest.param("[" * 900 + "]" * 900, id="deep"),
+    ],
 )
 def test_what_is_no_json_is_malformed_on_either_side(text: str) -> None:
     for pair in ((text, "1"), ("1", text)):
@@ -233,7 +276,7 @@ def test_average_precision_agrees_with_a_plain_oracle(
     assert 0 <= score <= 1
 
 
-@each("k", [0, 2.0, "2", True])
+@pytest.mark.parametrize("k", [0, 2.0, "2", True])
 def test_what_no_recall_is_computed_of(k: Any) -> None:
     with pytest.raises(UsageError, match=r"^relevant_docs: "):
         recall_at_k([], [1], 1)
@@ -251,7 +294,16 @@ def recall(reference: Any, actual: Any, **step: Any) -> float:
     return compared({"name": "retrieval", "output": reference}, {"output": actual, **step})
 
 
-@each("actual", ["[]", "{}", "[1]", '[{"id": []}]', 1])
+@pytest.mark.parametrize(
+    "actual",
+    [
+        pytest.param("[]", id="empty list"),
+        pytest.param("{}", id="object"),
+        pytest.param("[1]", id="number in a list"),
+        pytest.param('[{"id": []}]', id="id of a list"),
+        pytest.param(1, id="number"),
+    ],
+)
 def test_documents_that_cannot_be_read_are_missed(actual: Any) -> None:
     assert recall(docs(1), actual) == 0.0
     assert recall(docs(1, 2), docs(2, 1, 3), args={"k": 1}) == 0
@@ -259,7 +311,16 @@ def test_documents_that_cannot_be_read_are_missed(actual: Any) -> None:
     assert recall(docs(1), docs(1), args={"k": 0}) == recall(docs(1), docs(1), args=[2]) == 0.0
 
 
-@each("output", [None, "[]", [], "[{}]", '[{"id": 1}, {"id": null}]'])
+@pytest.mark.parametrize(
+    "output",
+    [
+        pytest.param(None, id="none"),
+        pytest.param("[]", id="text of an empty list"),
+        pytest.param([], id="empty list"),
+        pytest.param("[{}]", id="no id"),
+        pytest.param('[{"id": 1}, {"id": null}]', id="null id"),
+    ],
+)
 def test_a_reference_needs_documents_with_ids(output: Any) -> None:
     with pytest.raises(MalformedStep, match=r"^output: "):
         prepare_step({"name": "retrieval", "output": output})
@@ -275,17 +336,19 @@ def points(reference: Any, actual: Any, executed: Any = NOW) -> float:
     return compared(POINTS | {"args": reference}, step)
 
 
-@each(
+@pytest.mark.parametrize(
     ("reference", "actual", "expected"),
     [
-        ({"mrid": "a"}, {"mrid": "a"}, 1),
-        ({"mrid": ["a", "b"]}, {"mrid": ["b", "a", "b"]}, 1),
-        ({"mrid": ["a", "b"]}, {"mrid": ["a"]}, 0),
-        ({"mrid": "a"}, {"mrid": "a", "limit": 3}, 1),
-        ({"mrid": "a", "limit": 3}, {"mrid": "a", "limit": 3.0}, 1),
-        ({"mrid": "a", "limit": 3}, {"mrid": "a", "limit": 4}, 0),
-        (None, {"mrid": None, "limit": None}, 1),
-        (None, {"limit": 3}, 0),
+        pytest.param({"mrid": "a"}, {"mrid": "a"}, 1, id="same"),
+        pytest.param({"mrid": ["a", "b"]}, {"mrid": ["b", "a", "b"]}, 1, id="any order"),
+        pytest.param({"mrid": ["a", "b"]}, {"mrid": ["a"]}, 0, id="one missing"),
+        pytest.param({"mrid": "a"}, {"mrid": "a", "limit": 3}, 1, id="limit ignored"),
+        pytest.param(
+            {"mrid": "a", "limit": 3}, {"mrid": "a", "limit": 3.0}, 1, id="limit of a float"
+        ),
+        pytest.param({"mrid": "a", "limit": 3}, {"mrid": "a", "limit": 4}, 0, id="another limit"),
+        pytest.param(None, {"mrid": None, "limit": None}, 1, id="null"),
+        pytest.param(None, {"limit": 3}, 0, id="limit alone"),
     ],
 )
 def test_time_series(reference: Any, actual: Any, expected: float) -> None:
@@ -309,21 +372,21 @@ def test_granularities_are_equal_in_any_spelling_and_never_converted() -> None:
 
 
 TIMES = [
-    ("2025-01-01T00:00:00Z", "2025-01-01", 1),
-    ("2025-01-01T00:00:00Z", "2025-01-01T01:00:00+01:00", 1),
-    ("2025-01-01T00:00:00Z", date(2025, 1, 1), 1),
-    ("9999-12-31T23:59:59-14:00", "9999-12-31T23:59:59+14:00", 0),
-    ("now", "0s-ago", 1),
-    ("7d-ahead", "1w-ahead", 1),
-    ("1d-ahead", "1d-ago", 0),
-    (NOW, "now", 0),
-    ("now", None, 0),
-    (None, None, 1),
+    pytest.param("2025-01-01T00:00:00Z", "2025-01-01", 1, id="date"),
+    pytest.param("2025-01-01T00:00:00Z", "2025-01-01T01:00:00+01:00", 1, id="time zone"),
+    pytest.param("2025-01-01T00:00:00Z", date(2025, 1, 1), 1, id="date object"),
+    pytest.param("9999-12-31T23:59:59-14:00", "9999-12-31T23:59:59+14:00", 0, id="ends of time"),
+    pytest.param("now", "0s-ago", 1, id="now"),
+    pytest.param("7d-ahead", "1w-ahead", 1, id="a week"),
+    pytest.param("1d-ahead", "1d-ago", 0, id="past and future"),
+    pytest.param(NOW, "now", 0, id="time for now"),
+    pytest.param("now", None, 0, id="missing"),
+    pytest.param(None, None, 1, id="both missing"),
 ]
 
 
-@each("key", ["start", "end"])
-@each(("reference", "actual", "expected"), TIMES)
+@pytest.mark.parametrize("key", ["start", "end"])
+@pytest.mark.parametrize(("reference", "actual", "expected"), TIMES)
 def test_times(key: str, reference: Any, actual: Any, expected: float) -> None:
     assert points({key: reference}, {key: actual}) == expected
 
@@ -346,7 +409,14 @@ MALFORMED = {
 }
 
 
-@each(("key", "value"), [(key, value) for key, several in MALFORMED.items() for value in several])
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        pytest.param(key, value, id=f"{key} {value!r:.20}")
+        for key, values in MALFORMED.items()
+        for value in values
+    ],
+)
 def test_malformed_arguments(key: str, value: Any) -> None:
     for reference, actual in (({key: value}, None), (None, {key: value})):
         with pytest.raises(MalformedStep, match=rf"^args\.{key}: "):
@@ -396,13 +466,36 @@ def discovered(name: str, output: Any, iri: Any = IRI) -> float:
     return compared({"name": "iri_discovery", "output": iri}, {"name": name, "output": output})
 
 
-@each("written", [IRI, f"<{IRI}>", f'"{IRI}"', f'"<{IRI}>"', f"  {IRI}\n", '"urn:x\\u003a1"'])
+@pytest.mark.parametrize(
+    "written",
+    [
+        pytest.param(IRI, id="plain"),
+        pytest.param(f"<{IRI}>", id="angle brackets"),
+        pytest.param(f'"{IRI}"', id="quotes"),
+        pytest.param(f'"<{IRI}>"', id="quotes and brackets"),
+        pytest.param(f"  {IRI}\n", id="spaces"),
+        pytest.param('"urn:x\\u003a1"', id="escape"),
+    ],
+)
 def test_ways_to_write_the_iri(written: str) -> None:
     assert discovered("sparql_query", f"<{IRI}>", written) == 1.0
     assert discovered("sparql_query", "<urn:x:2>", written) == 0.0
 
 
-@each("written", [None, "", "<>", "no scheme", "/path", "urn:x y", "<urn:x", 1, [IRI]])
+@pytest.mark.parametrize(
+    "written",
+    [
+        pytest.param(None, id="none"),
+        pytest.param("", id="empty"),
+        pytest.param("<>", id="empty brackets"),
+        pytest.param("no scheme", id="no scheme"),
+        pytest.param("/path", id="path"),
+        pytest.param("urn:x y", id="space"),
+        pytest.param("<urn:x", id="open bracket"),
+        pytest.param(1, id="number"),
+        pytest.param([IRI], id="list"),
+    ],
+)
 def test_a_reference_without_an_iri(written: Any) -> None:
     with pytest.raises(MalformedStep, match=r"^output: "):
         prepare_step({"name": "iri_discovery", "output": written})
@@ -418,26 +511,38 @@ def test_strict_types_refuse_a_search_without_types() -> None:
         step.compare(actual)
 
 
-WHOLE = [
-    bindings(IRI),
-    [{"@id": IRI}],
-    f"<{IRI}> a <urn:c> .",
-    f"iri,name\n{IRI},one\n",
-    IRI,
-    f"See {IRI}.",
-]
-WHOLE += [json.dumps(bindings(IRI)), f"[link]({IRI})", f"['{IRI}','b']", f"a\\b <{IRI}>"]
-PARTS = [
-    json.dumps(bindings("urn:x:12")),
-    json.dumps(bindings("xurn:x:1")),
-    "<urn:x:12> a <urn:c> .",
-]
-PARTS += ["urn:x:1.5", "urn:x:1é", "urn:x:12,urn:x:13"]
+@pytest.mark.parametrize(
+    "output",
+    [
+        pytest.param(bindings(IRI), id="results"),
+        pytest.param([{"@id": IRI}], id="JSON-LD"),
+        pytest.param(f"<{IRI}> a <urn:c> .", id="Turtle"),
+        pytest.param(f"iri,name\n{IRI},one\n", id="CSV"),
+        pytest.param(IRI, id="IRI alone"),
+        pytest.param(f"See {IRI}.", id="prose"),
+        pytest.param(json.dumps(bindings(IRI)), id="text of results"),
+        pytest.param(f"[link]({IRI})", id="Markdown link"),
+        pytest.param(f"['{IRI}','b']", id="Python list"),
+        pytest.param(f"a\\b <{IRI}>", id="backslash"),
+    ],
+)
+def test_a_query_that_finds_the_iri(output: Any) -> None:
+    assert discovered("sparql_query", output)
 
 
-@each("output", [*WHOLE, *PARTS])
-def test_a_query_that_finds_it_or_does_not(output: Any) -> None:
-    assert discovered("sparql_query", output) == (output in WHOLE)
+@pytest.mark.parametrize(
+    "output",
+    [
+        pytest.param(json.dumps(bindings("urn:x:12")), id="longer in results"),
+        pytest.param(json.dumps(bindings("xurn:x:1")), id="letter before it"),
+        pytest.param("<urn:x:12> a <urn:c> .", id="longer in Turtle"),
+        pytest.param("urn:x:1.5", id="fraction"),
+        pytest.param("urn:x:1é", id="letter after it"),
+        pytest.param("urn:x:12,urn:x:13", id="longer in a list"),
+    ],
+)
+def test_a_query_that_finds_only_similar_iris(output: str) -> None:
+    assert not discovered("sparql_query", output)
 
 
 iris = st.builds(

@@ -11,7 +11,6 @@ import pytest
 from graphrag_eval_async import Evaluator, JudgeError, evaluate_stream
 from tests.metrics.support import Judge, claims
 from tests.steps.support import encode, groups, literal, query, result_of, texts
-from tests.support.cases import each
 from tests.support.data import HEAVY_BYTES, question, template
 
 if TYPE_CHECKING:
@@ -62,57 +61,110 @@ SWAPPED = texts(*ROWS[::-1])
 PARTIAL: dict[str, Any] = STATIONS | {"score": "f1", "ordered": False}
 HEADS_ONLY = encode([[literal("T1"), None], [literal("T2"), None], [literal("T3"), None]], "ab")
 
-CASES: list[tuple[str, list[dict[str, Any]], Any]] = [
-    ("none", [STATIONS], [took(STATIONS)]),
+CASES = [
+    pytest.param("none", [STATIONS], [took(STATIONS)], id="none"),
     # Nothing was done that could have been right.
-    ("no_steps", [STATIONS], []),
-    ("no_steps", [STATIONS], [took(REPORTS)]),
-    ("agent_error", [STATIONS], {"status": "error", "actual_steps": []}),
-    ("agent_error", [STATIONS], {"error": "timeout"}),
-    ("agent_error", [STATIONS], {"error": "timeout", "actual_steps": [took(STATIONS)]}),
-    (
+    pytest.param("no_steps", [STATIONS], [], id="no steps"),
+    pytest.param("no_steps", [STATIONS], [took(REPORTS)], id="only other steps"),
+    pytest.param(
+        "agent_error", [STATIONS], {"status": "error", "actual_steps": []}, id="status of error"
+    ),
+    pytest.param("agent_error", [STATIONS], {"error": "timeout"}, id="error"),
+    pytest.param(
+        "agent_error",
+        [STATIONS],
+        {"error": "timeout", "actual_steps": [took(STATIONS)]},
+        id="error after a step",
+    ),
+    pytest.param(
         "agent_error",
         [STATIONS],
         {"error": "timeout", "actual_steps": [took(STATIONS, status="error")]},
+        id="error after a failed step",
     ),
-    ("missing_step", [STATIONS, STATIONS], [took(STATIONS)]),
+    pytest.param("missing_step", [STATIONS, STATIONS], [took(STATIONS)], id="one of two"),
     # It was done, and failed.
-    ("step_error", [STATIONS], [took(STATIONS, "syntax error", status="error")]),
-    ("step_error", [IRI], [{"name": "autocomplete_search", "status": "error"}]),
+    pytest.param(
+        "step_error", [STATIONS], [took(STATIONS, "syntax error", status="error")], id="failed step"
+    ),
+    pytest.param(
+        "step_error",
+        [IRI],
+        [{"name": "autocomplete_search", "status": "error"}],
+        id="failed step of another name",
+    ),
     # It returned something else.
-    ("wrong_query_result", [STATIONS], [took(STATIONS, WRONG)]),
-    ("wrong_query_result", [STATIONS], [took(STATIONS, '{"head": {}, "boolean": true}')]),
-    ("wrong_query_result", [SERIES], [took(SERIES, args={"mrid": "m2"})]),
-    ("wrong_query_result", [IRI], [took(STATIONS)]),
+    pytest.param("wrong_query_result", [STATIONS], [took(STATIONS, WRONG)], id="wrong row"),
+    pytest.param(
+        "wrong_query_result",
+        [STATIONS],
+        [took(STATIONS, '{"head": {}, "boolean": true}')],
+        id="boolean for a table",
+    ),
+    pytest.param(
+        "wrong_query_result", [SERIES], [took(SERIES, args={"mrid": "m2"})], id="wrong series"
+    ),
+    pytest.param("wrong_query_result", [IRI], [took(STATIONS)], id="table for an IRI"),
     # It returned nothing.
-    ("empty_result", [STATIONS], [took(STATIONS, texts(names="ab"))]),
-    ("empty_result", [STATIONS], [{**took(STATIONS), "output": None}]),
-    ("empty_result", [SERIES], [took(SERIES, "[]", args={"mrid": "m2"})]),
-    ("empty_result", [IRI], [took(STATIONS, texts(names="i"))]),
-    ("empty_result", [STATIONS], [took(STATIONS, " null\n")]),
+    pytest.param("empty_result", [STATIONS], [took(STATIONS, texts(names="ab"))], id="empty table"),
+    pytest.param(
+        "empty_result", [STATIONS], [{**took(STATIONS), "output": None}], id="null output"
+    ),
+    pytest.param(
+        "empty_result", [SERIES], [took(SERIES, "[]", args={"mrid": "m2"})], id="empty series"
+    ),
+    pytest.param(
+        "empty_result", [IRI], [took(STATIONS, texts(names="i"))], id="empty table for an IRI"
+    ),
+    pytest.param("empty_result", [STATIONS], [took(STATIONS, " null\n")], id="text of null"),
     # It returned too few columns.
-    ("missing_columns", [STATIONS], [took(STATIONS, HEADS_ONLY)]),
+    pytest.param("missing_columns", [STATIONS], [took(STATIONS, HEADS_ONLY)], id="missing column"),
     # It returned the right rows, in another order.
-    ("wrong_order", [STATIONS], [took(STATIONS, SWAPPED)]),
-    (
+    pytest.param("wrong_order", [STATIONS], [took(STATIONS, SWAPPED)], id="swapped rows"),
+    pytest.param(
         "wrong_order",
         [STATIONS],
         [took(STATIONS, texts(*(("x", *row[::-1]) for row in ROWS[::-1])))],
+        id="swapped rows and a column more",
     ),
     # With partial credit, what explains most of the cells that do not agree.
-    ("missing_rows", [PARTIAL], [took(PARTIAL, texts(*ROWS[:2]))]),
-    ("missing_rows", [PARTIAL], [took(PARTIAL, texts(ROWS[0], ("T2", "221")))]),
-    ("extra_rows", [PARTIAL], [took(PARTIAL, texts(*ROWS, ("T9", "10")))]),
-    ("wrong_values", [PARTIAL], [took(PARTIAL, WRONG)]),
-    ("wrong_order", [PARTIAL | {"ordered": True}], [took(PARTIAL, SWAPPED)]),
-    ("missing_columns", [PARTIAL], [took(PARTIAL, texts(("T1",), ("T2",)))]),
-    ("wrong_query_result", [PARTIAL], [took(PARTIAL, '{"head": {}, "boolean": true}')]),
+    pytest.param("missing_rows", [PARTIAL], [took(PARTIAL, texts(*ROWS[:2]))], id="rows missing"),
+    pytest.param(
+        "missing_rows",
+        [PARTIAL],
+        [took(PARTIAL, texts(ROWS[0], ("T2", "221")))],
+        id="row missing and another wrong",
+    ),
+    pytest.param(
+        "extra_rows", [PARTIAL], [took(PARTIAL, texts(*ROWS, ("T9", "10")))], id="row too many"
+    ),
+    pytest.param("wrong_values", [PARTIAL], [took(PARTIAL, WRONG)], id="wrong value"),
+    pytest.param(
+        "wrong_order",
+        [PARTIAL | {"ordered": True}],
+        [took(PARTIAL, SWAPPED)],
+        id="swapped rows with partial credit",
+    ),
+    pytest.param(
+        "missing_columns",
+        [PARTIAL],
+        [took(PARTIAL, texts(("T1",), ("T2",)))],
+        id="column missing with partial credit",
+    ),
+    pytest.param(
+        "wrong_query_result",
+        [PARTIAL],
+        [took(PARTIAL, '{"head": {}, "boolean": true}')],
+        id="boolean with partial credit",
+    ),
     # It returned not all of the relevant documents.
-    ("missed_retrieval", [REPORTS], [took(REPORTS, docs("r9", "r1"))]),
+    pytest.param(
+        "missed_retrieval", [REPORTS], [took(REPORTS, docs("r9", "r1"))], id="missed document"
+    ),
 ]
 
 
-@each(("expected", "group", "steps"), CASES)
+@pytest.mark.parametrize(("expected", "group", "steps"), CASES)
 async def test_failures_by_steps_alone(
     expected: str, group: list[dict[str, Any]], steps: Any
 ) -> None:
@@ -120,24 +172,42 @@ async def test_failures_by_steps_alone(
 
 
 JUDGED = [
-    ("none", [took(STATIONS)], claims(4, 4, 4)),
-    ("right_steps_wrong_answer", [took(STATIONS)], claims(4, 4, 1)),
-    ("wrong_steps_right_answer", [took(STATIONS, WRONG)], claims(4, 4, 3)),
-    ("wrong_steps_right_answer", [took(STATIONS, status="error")], claims(4, 4, 4)),
-    ("wrong_steps_right_answer", [], claims(4, 4, 4)),
-    ("wrong_query_result", [took(STATIONS, WRONG)], claims(4, 4, 1)),
-    ("wrong_order", [took(STATIONS, SWAPPED)], JudgeError("refused", "no")),
+    pytest.param("none", [took(STATIONS)], claims(4, 4, 4), id="all right"),
+    pytest.param("right_steps_wrong_answer", [took(STATIONS)], claims(4, 4, 1), id="right steps"),
+    pytest.param(
+        "wrong_steps_right_answer", [took(STATIONS, WRONG)], claims(4, 4, 3), id="right answer"
+    ),
+    pytest.param(
+        "wrong_steps_right_answer",
+        [took(STATIONS, status="error")],
+        claims(4, 4, 4),
+        id="failed step",
+    ),
+    pytest.param("wrong_steps_right_answer", [], claims(4, 4, 4), id="no steps"),
+    pytest.param(
+        "wrong_query_result", [took(STATIONS, WRONG)], claims(4, 4, 1), id="wrong steps and answer"
+    ),
+    pytest.param(
+        "wrong_order", [took(STATIONS, SWAPPED)], JudgeError("refused", "no"), id="refused"
+    ),
 ]
 
 
-@each(("expected", "steps", "replies"), JUDGED)
+@pytest.mark.parametrize(("expected", "steps", "replies"), JUDGED)
 async def test_failures_by_the_judged_answer(expected: str, steps: Any, replies: Any) -> None:
     judge = Judge(replies=replies)
     assert await failure([[STATIONS]], steps, judge=judge) == expected
     assert len(judge.asked) == 3
 
 
-@each("answer", [{}, {"actual_answer": None}, {"actual_answer": " \n"}])
+@pytest.mark.parametrize(
+    "answer",
+    [
+        pytest.param({}, id="missing"),
+        pytest.param({"actual_answer": None}, id="null"),
+        pytest.param({"actual_answer": " \n"}, id="blank"),
+    ],
+)
 async def test_right_steps_without_an_answer(answer: dict[str, Any]) -> None:
     right = {"actual_steps": [took(STATIONS)], **answer}
     assert await failure([[STATIONS]], right) == "no_answer"
@@ -383,22 +453,78 @@ NEVER: dict[str, Any] = {"forbidden_steps": ["delete_graph"]}
 TWO: dict[str, Any] = {"max_steps": 2}
 
 
-@each(
+@pytest.mark.parametrize(
     ("question", "template", "response", "expected"),
     [
-        (NEVER, {}, [LOOK, DELETE], (0, "forbidden_step", "actual_steps[1] (delete_graph)")),
+        pytest.param(
+            NEVER,
+            {},
+            [LOOK, DELETE],
+            (0, "forbidden_step", "actual_steps[1] (delete_graph)"),
+            id="forbidden step",
+        ),
         # It counts whatever it returned, in any spelling of its aliases.
-        (NEVER, {}, [{"name": "Drop-", "status": "error"}], (0, "forbidden_step", None)),
-        (NEVER, {}, {"actual_steps": [DELETE], "error": "timeout"}, (None, "forbidden_step", None)),
-        ({"forbidden_steps": ["Drop It"]}, {}, [{"name": "drop-it"}], (0, "forbidden_step", None)),
-        ({"forbidden_steps": ["Drop It"]}, {}, [{"name": "drop_it"}], (0, "forbidden_step", None)),
-        ({"forbidden_steps": ["drop_it"]}, {}, [DELETE], (0, "forbidden_step", None)),
-        (TWO, {}, [LOOK, LOOK], (1, "none", None)),
-        (TWO, {}, [LOOK, LOOK, LOOK], (0, "too_many_steps", "steps: 3, allowed: 2")),
-        (TWO | NEVER, {}, [LOOK, LOOK, DELETE], (0, "forbidden_step", None)),
+        pytest.param(
+            NEVER,
+            {},
+            [{"name": "Drop-", "status": "error"}],
+            (0, "forbidden_step", None),
+            id="forbidden step that failed",
+        ),
+        pytest.param(
+            NEVER,
+            {},
+            {"actual_steps": [DELETE], "error": "timeout"},
+            (None, "forbidden_step", None),
+            id="forbidden step before an error",
+        ),
+        pytest.param(
+            {"forbidden_steps": ["Drop It"]},
+            {},
+            [{"name": "drop-it"}],
+            (0, "forbidden_step", None),
+            id="spelling with a hyphen",
+        ),
+        pytest.param(
+            {"forbidden_steps": ["Drop It"]},
+            {},
+            [{"name": "drop_it"}],
+            (0, "forbidden_step", None),
+            id="spelling with an underscore",
+        ),
+        pytest.param(
+            {"forbidden_steps": ["drop_it"]},
+            {},
+            [DELETE],
+            (0, "forbidden_step", None),
+            id="another name",
+        ),
+        pytest.param(TWO, {}, [LOOK, LOOK], (1, "none", None), id="as many as allowed"),
+        pytest.param(
+            TWO,
+            {},
+            [LOOK, LOOK, LOOK],
+            (0, "too_many_steps", "steps: 3, allowed: 2"),
+            id="too many",
+        ),
+        pytest.param(
+            TWO | NEVER, {}, [LOOK, LOOK, DELETE], (0, "forbidden_step", None), id="both limits"
+        ),
         # A template's limits are those of its questions, unless these have their own.
-        ({"forbidden_steps": ["drop_graph"]}, NEVER, [LOOK, DELETE], (1, "none", None)),
-        (TWO, {"max_steps": 1} | NEVER, [LOOK, LOOK], (1, "none", None)),
+        pytest.param(
+            {"forbidden_steps": ["drop_graph"]},
+            NEVER,
+            [LOOK, DELETE],
+            (1, "none", None),
+            id="limit of the question counts",
+        ),
+        pytest.param(
+            TWO,
+            {"max_steps": 1} | NEVER,
+            [LOOK, LOOK],
+            (1, "none", None),
+            id="higher limit of the question counts",
+        ),
     ],
 )
 async def test_limits(
@@ -447,75 +573,90 @@ def iris(*values: str) -> str:
     return encode([[{"type": "uri", "value": value}] for value in values], "a")
 
 
-@each(
+@pytest.mark.parametrize(
     ("expected", "actual", "said"),
     [
-        (
+        pytest.param(
             iris("http://x.org/a", "urn:b"),
             iris("urn:b", "https://x.org/a"),
             "https://x.org/a and http://x.org/a differ only in http and https",
+            id="scheme",
         ),
-        (
+        pytest.param(
             iris("https://x.org/a"),
             "a\n<http://x.org/a>\n",
             "http://x.org/a and https://x.org/a differ only in http and https",
+            id="scheme in a table",
         ),
-        (
+        pytest.param(
             iris("http://schema.org/name"),
             iris("schema:name"),
             "schema:name and http://schema.org/name differ only in " + PREFIX,
+            id="prefix",
         ),
-        (
+        pytest.param(
             iris("http://x.org/Z%C3%BCrich"),
             iris("http://x.org/Zürich"),
             "http://x.org/Zürich and http://x.org/Z%C3%BCrich differ only in " + ENCODING,
+            id="percent-encoding",
         ),
-        (
+        pytest.param(
             iris("http://x.org/Zürich"),
             iris("http://x.org/Zu\u0308rich"),
             "http://x.org/Zu\u0308rich and http://x.org/Zürich differ only in " + ENCODING,
+            id="normalisation",
         ),
-        (
+        pytest.param(
             iris("http://x.org/a%20b"),
             iris("https://x.org/a b".replace(" ", "%20")),
             "https://x.org/a%20b and http://x.org/a%20b differ only in http and https",
+            id="encoded space and scheme",
         ),
-        (
+        pytest.param(
             iris("http://x.org/a"),
             iris("http://x.org/a/"),
             "http://x.org/a/ and http://x.org/a differ only in a slash or a hash at the end",
+            id="slash at the end",
         ),
-        (
+        pytest.param(
             iris("http://x.org/Berlin"),
             iris("http://x.org/berlin"),
             "http://x.org/berlin and http://x.org/Berlin differ only in upper and lower case",
+            id="case",
         ),
-        (
+        pytest.param(
             iris("http://www.x.org/a"),
             iris("http://x.org/a"),
             "http://x.org/a and http://www.x.org/a differ only in www.",
+            id="www",
         ),
-        (
+        pytest.param(
             iris("http://www.x.org/a"),
             iris("https://x.org/a"),
             "https://x.org/a and http://www.x.org/a differ only in http and https, and www.",
+            id="www and scheme",
         ),
-        (iris("http://x.org/a", "urn:b"), iris("http://x.org/a", "urn:c"), None),
-        (iris("http://x.org/a"), iris("x:b"), None),
-        (
+        pytest.param(
+            iris("http://x.org/a", "urn:b"), iris("http://x.org/a", "urn:c"), None, id="another IRI"
+        ),
+        pytest.param(iris("http://x.org/a"), iris("x:b"), None, id="unknown prefix"),
+        pytest.param(
             encode([[literal("1", "integer"), literal("b")]], "ab"),
             '?a\t?b\n"1"^^xsd:integer\t"c"\n',
             None,
+            id="literal",
         ),
-        (
+        pytest.param(
             iris("http://e.org/a"),
             '{"text": "It is\\nex:a"}',
             "ex:a and http://e.org/a differ only in " + PREFIX,
+            id="prefix in text",
         ),
-        (
+        pytest.param(
             "It is <http://x.org/a>.",
             "It is https://x.org/a.",
             "https://x.org/a and http://x.org/a differ only in http and https",
+            id="prose",
         ),
     ],
 )

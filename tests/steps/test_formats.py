@@ -30,7 +30,6 @@ from tests.steps.support import (
     to_xml,
 )
 from tests.steps.test_oracle import number, oracle
-from tests.support.cases import each
 from tests.support.cpu import affordable
 from tests.support.data import question, template
 
@@ -59,7 +58,11 @@ FORMATS: dict[str, Callable[[Table, Sequence[str]], str]] = {
     TSV: to_tsv,
     CSV: to_csv,
 }
-PAIRS = [*product(FORMATS, FORMATS)]
+FORMAT_NAMES = {SPARQL_RESULTS: "JSON", XML: "XML", TSV: "TSV", CSV: "CSV"}
+PAIRS = [
+    pytest.param(ours, theirs, id=f"{FORMAT_NAMES[ours]} against {FORMAT_NAMES[theirs]}")
+    for ours, theirs in product(FORMATS, FORMATS)
+]
 TYPED, UNTYPED = [to_xml, to_tsv], [to_csv, to_objects, to_markdown]
 STRICT = {"steps": {"strict_types": True}}
 
@@ -70,7 +73,7 @@ def written(media_type: str, table: Table = TABLE, **keys: Any) -> dict[str, Any
     return query(FORMATS[media_type](table, names), output_media_type=media_type, **keys)
 
 
-@each(("ours", "theirs"), PAIRS)
+@pytest.mark.parametrize(("ours", "theirs"), PAIRS)
 def test_every_format_against_every_other(ours: str, theirs: str) -> None:
     text = FORMATS[theirs]([row[::-1] for row in TABLE[::-1]], "cba")
     for output in (
@@ -92,34 +95,38 @@ def test_every_format_against_every_other(ours: str, theirs: str) -> None:
     ]
 
 
-@each(
+@pytest.mark.parametrize(
     ("expected", "output", "agrees"),
     [
-        (TABLE[0][0], "x\r\n<urn:grid:bergheim>\r\n\r\n", True),
-        (literal("5", "integer"), [{"x": 5.0}], True),
-        (literal("5"), [{"x": 5.0}], False),
-        (literal("1", "boolean"), [{"x": True}], True),
-        (literal("a, b"), 'x\n"a, b"', True),
-        (literal("a|b"), "|x|\n|:-:|\n| a\\|b |", True),
-        (literal("a"), "|x|\n|---|\n|a|\n\nThat is all.", True),
-        (literal("a"), "|?x|\n|---|\n|a|", True),
-        (literal("\u00e9"), '?x\n"\\u00E9"', True),
-        (literal("a"), '?x\n"a" and more\n', False),
-        (literal("true"), "?x\ntrue", True),
-        (literal("-1.5e3", "double"), "?x\n-1500\n", True),
-        (literal("b"), [{"x": "b", "y": None}], True),
+        pytest.param(TABLE[0][0], "x\r\n<urn:grid:bergheim>\r\n\r\n", True, id="IRI in CSV"),
+        pytest.param(literal("5", "integer"), [{"x": 5.0}], True, id="float for an integer"),
+        pytest.param(literal("5"), [{"x": 5.0}], False, id="float for text"),
+        pytest.param(literal("1", "boolean"), [{"x": True}], True, id="boolean"),
+        pytest.param(literal("a, b"), 'x\n"a, b"', True, id="quoted comma"),
+        pytest.param(literal("a|b"), "|x|\n|:-:|\n| a\\|b |", True, id="escaped bar"),
+        pytest.param(
+            literal("a"), "|x|\n|---|\n|a|\n\nThat is all.", True, id="text after the table"
+        ),
+        pytest.param(literal("a"), "|?x|\n|---|\n|a|", True, id="question mark"),
+        pytest.param(literal("\u00e9"), '?x\n"\\u00E9"', True, id="escape"),
+        pytest.param(literal("a"), '?x\n"a" and more\n', False, id="text after a literal"),
+        pytest.param(literal("true"), "?x\ntrue", True, id="boolean of TSV"),
+        pytest.param(literal("-1.5e3", "double"), "?x\n-1500\n", True, id="double"),
+        pytest.param(literal("b"), [{"x": "b", "y": None}], True, id="unbound column"),
     ],
 )
 def test_single_cells(expected: Term, output: Any, agrees: bool) -> None:
     assert score_of(query(encode([[expected]], "x")), output) == agrees
 
 
-@each(
+@pytest.mark.parametrize(
     ("text", "keys"),
     [
-        ('?a,?b\r\nx,"1\r\n2"\r\n', {}),
-        ('\ufeff?a,$b\nx,"1\r\n2"\n\n', {"output_media_type": CSV}),
-        ('```csv\n"a","b"\n"x","1\r\n2"\n```', {}),
+        pytest.param('?a,?b\r\nx,"1\r\n2"\r\n', {}, id="question marks"),
+        pytest.param(
+            '\ufeff?a,$b\nx,"1\r\n2"\n\n', {"output_media_type": CSV}, id="byte order mark"
+        ),
+        pytest.param('```csv\n"a","b"\n"x","1\r\n2"\n```', {}, id="code fence"),
     ],
 )
 def test_spellings_of_csv(text: str, keys: dict[str, Any]) -> None:
@@ -259,7 +266,7 @@ EMPTY: Table = [
 ]
 
 
-@each(("ours", "theirs"), PAIRS)
+@pytest.mark.parametrize(("ours", "theirs"), PAIRS)
 def test_empty_cells_of_csv_are_unbound_or_empty_texts(ours: str, theirs: str) -> None:
     swapped = [
         [row[0], other[1]] for row, other in zip(EMPTY, [EMPTY[1], EMPTY[0], EMPTY[2]], strict=True)
@@ -285,37 +292,60 @@ def select(*bindings: Any, names: Any = ("x",), **more: Any) -> dict[str, Any]:
     return {"head": {"vars": list(names)}, "results": {"bindings": list(bindings)}, **more}
 
 
-@each(
+@pytest.mark.parametrize(
     ("media_type", "output", "wanted"),
     [
-        (XML, "<sparql>", "output: not SPARQL XML"),
-        (XML, BOMB, "output: not SPARQL XML: declares a document type"),
-        (TSV, "a\ta\n", "output: not SPARQL TSV: a column is repeated"),
-        (CSV, "a,b\n1\n", "output: .*expected 2 cells, got 1"),
-        (CSV, [], "output: expected the text of text/csv, got list"),
-        (SPARQL_RESULTS, "Error: timeout", "output: not SPARQL JSON: it is no JSON object"),
-        (SPARQL_RESULTS, '{"head": "', "output: not JSON: .*line 1"),
-        (SPARQL_RESULTS, {"head": {}, "boolean": 1}, "JSON: boolean: expected bool, got int"),
-        (SPARQL_RESULTS, select(boolean=True), "not SPARQL JSON: both boolean and results"),
-        (
+        pytest.param(XML, "<sparql>", "output: not SPARQL XML", id="open XML"),
+        pytest.param(
+            XML, BOMB, "output: not SPARQL XML: declares a document type", id="document type"
+        ),
+        pytest.param(
+            TSV, "a\ta\n", "output: not SPARQL TSV: a column is repeated", id="column twice in TSV"
+        ),
+        pytest.param(CSV, "a,b\n1\n", "output: .*expected 2 cells, got 1", id="cells of CSV"),
+        pytest.param(CSV, [], "output: expected the text of text/csv, got list", id="list for CSV"),
+        pytest.param(
+            SPARQL_RESULTS,
+            "Error: timeout",
+            "output: not SPARQL JSON: it is no JSON object",
+            id="prose",
+        ),
+        pytest.param(SPARQL_RESULTS, '{"head": "', "output: not JSON: .*line 1", id="not closed"),
+        pytest.param(
+            SPARQL_RESULTS,
+            {"head": {}, "boolean": 1},
+            "JSON: boolean: expected bool, got int",
+            id="boolean of a number",
+        ),
+        pytest.param(
+            SPARQL_RESULTS,
+            select(boolean=True),
+            "not SPARQL JSON: both boolean and results",
+            id="boolean and results",
+        ),
+        pytest.param(
             SPARQL_RESULTS,
             {"head": {"vars": []}},
             "not SPARQL JSON: results is missing; write it as {",
+            id="no results",
         ),
-        (
+        pytest.param(
             SPARQL_RESULTS,
             select(names=["x", "x"]),
             "not SPARQL JSON: head.vars: 'x' is listed twice",
+            id="column twice in JSON",
         ),
-        (
+        pytest.param(
             SPARQL_RESULTS,
             select({"y": literal("a")}),
             "not SPARQL JSON: .*'y' is bound but not among head.vars",
+            id="undeclared column",
         ),
-        (
+        pytest.param(
             SPARQL_RESULTS,
             select({}, {"x": None}),
             r"bindings\[1\].x: expected object, got null; write",
+            id="null cell",
         ),
     ],
 )
@@ -324,26 +354,26 @@ def test_invalid_references(media_type: str, output: Any, wanted: str) -> None:
         load_reference(template(question(query(output, output_media_type=media_type))))
 
 
-@each(
+@pytest.mark.parametrize(
     "output",
     [
-        BOMB,
-        "?a\n" + '"\\\\' * 100_000,
-        "a,b\n" + '"' * 300_000,
-        "|a|\n|-|\n" + "|\\" * 200_000 + "|",
-        "<sparql " + "a='" * 100_000,
-        "?a\n'a'@" + "a-" * 200_000 + "!",
-        "?a\n" + "+" * 300_000,
-        "{'a':" * 5_000,
-        "[" * 100_000,
-        "```x\n" * 100_000,
-        "x:\n" * 100_000,
-        '{"a": 1}' * 100_000 + "{",
-        '{"content": [' * 5_000,
-        '["' + "\\'" * 200_000,
-        "a\tb\n" + '"' * 300_000,
-        "[1]",
-        '[{"a": 1' + "0" * 5000 + "}]",
+        pytest.param(BOMB, id="XML bomb"),
+        pytest.param("?a\n" + '"\\\\' * 100_000, id="TSV backslashes"),
+        pytest.param("a,b\n" + '"' * 300_000, id="CSV quotes"),
+        pytest.param("|a|\n|-|\n" + "|\\" * 200_000 + "|", id="Markdown backslashes"),
+        pytest.param("<sparql " + "a='" * 100_000, id="XML attributes"),
+        pytest.param("?a\n'a'@" + "a-" * 200_000 + "!", id="language tag"),
+        pytest.param("?a\n" + "+" * 300_000, id="sign"),
+        pytest.param("{'a':" * 5_000, id="nested repr"),
+        pytest.param("[" * 100_000, id="nested list"),
+        pytest.param("```x\n" * 100_000, id="code fences"),
+        pytest.param("x:\n" * 100_000, id="keys"),
+        pytest.param('{"a": 1}' * 100_000 + "{", id="objects"),
+        pytest.param('{"content": [' * 5_000, id="nested content"),
+        pytest.param('["' + "\\'" * 200_000, id="repr quotes"),
+        pytest.param("a\tb\n" + '"' * 300_000, id="TSV quotes"),
+        pytest.param("[1]", id="list of a number"),
+        pytest.param('[{"a": 1' + "0" * 5000 + "}]", id="digits"),
     ],
 )
 def test_hostile_outputs_score_0_in_linear_time(output: str) -> None:
@@ -394,26 +424,46 @@ def column(*cells: str | tuple[str, str]) -> dict[str, Any]:
     )
 
 
-@each(
+@pytest.mark.parametrize(
     ("expected", "output", "how", "wanted"),
     [
-        (column("0123", "2"), "id,code\n123,0123\n2,b\n", {}, 0),
-        (column("0123", "2"), "id,code\n1,0123\n2,2\n", {}, 1),
-        (column("1.0", "1"), '[{"x": "1"}, {"x": "1.0"}]', {"ordered": True, "score": "f1"}, 0.5),
-        (column("1.0", "1.0"), '[{"x": "1.0"}, {"x": "1"}]', {"ignore_duplicates": False}, 0),
-        (column(("123", "integer")), "id\n123\n0123\n", {}, 1),
-        (column(("18446744073709551616", "integer")), '[{"x": 18446744073709551616}]', {}, 1),
-        (
+        pytest.param(column("0123", "2"), "id,code\n123,0123\n2,b\n", {}, 0, id="zeros in codes"),
+        pytest.param(column("0123", "2"), "id,code\n1,0123\n2,2\n", {}, 1, id="zeros differ"),
+        pytest.param(
+            column("1.0", "1"),
+            '[{"x": "1"}, {"x": "1.0"}]',
+            {"ordered": True, "score": "f1"},
+            0.5,
+            id="order",
+        ),
+        pytest.param(
+            column("1.0", "1.0"),
+            '[{"x": "1.0"}, {"x": "1"}]',
+            {"ignore_duplicates": False},
+            0,
+            id="duplicates",
+        ),
+        pytest.param(column(("123", "integer")), "id\n123\n0123\n", {}, 1, id="integer"),
+        pytest.param(
+            column(("18446744073709551616", "integer")),
+            '[{"x": 18446744073709551616}]',
+            {},
+            1,
+            id="65 bits",
+        ),
+        pytest.param(
             column(("12345678901234567890", "integer")),
             '[{"head": "a", "x": 12345678901234567890}]',
             {},
             1,
+            id="20 digits",
         ),
-        (
+        pytest.param(
             column(("12345678901234567890", "integer")),
             '[{"head": "a", "x": 12345678901234567891}]',
             {},
             0,
+            id="last digit",
         ),
     ],
 )

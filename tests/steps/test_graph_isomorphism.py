@@ -17,7 +17,6 @@ from graphrag_eval_async.steps import Budget
 from graphrag_eval_async.steps.differences import Agreement
 from graphrag_eval_async.steps.graphs.comparison import agreement, isomorphic
 from tests.steps.support import read, same, turtle
-from tests.support.cases import each
 from tests.support.cpu import affordable
 
 if TYPE_CHECKING:
@@ -187,7 +186,7 @@ UNLIKE = {
 }
 
 
-@each("name", ALIKE)
+@pytest.mark.parametrize("name", ALIKE)
 def test_alike_nodes_are_matched_in_time(name: str) -> None:
     one, other = ALIKE[name], ALIKE[name][:]
     random.Random(1).shuffle(other)
@@ -196,7 +195,7 @@ def test_alike_nodes_are_matched_in_time(name: str) -> None:
         agreement(read(turtle(*one)), read(turtle(*other)), Budget())
 
 
-@each("name", UNLIKE)
+@pytest.mark.parametrize("name", UNLIKE)
 def test_graphs_that_refinement_does_not_tell_apart_differ(name: str) -> None:
     one, other = UNLIKE[name]
     with affordable(2**20):

@@ -16,7 +16,6 @@ from graphrag_eval_async.steps import Budget, prepare_step
 from graphrag_eval_async.steps.actual import ActualStep
 from graphrag_eval_async.steps.graphs.comparison import agreement, isomorphic
 from tests.steps.support import PREFIXES, query, read, result_of, same, score_of, texts, turtle
-from tests.support.cases import each
 from tests.support.cpu import affordable
 from tests.support.data import question, template
 
@@ -40,7 +39,7 @@ def written(media_type: str) -> str:
     return data.decode()
 
 
-@each("media_type", GRAPHS)
+@pytest.mark.parametrize("media_type", GRAPHS)
 def test_each_format_is_read(media_type: str) -> None:
     for declared in (media_type, None):
         found = read(written(media_type), declared)
@@ -67,16 +66,19 @@ def test_media_types_have_parameters_or_are_not_of_rdf() -> None:
     assert not any(read(output).statements for output in empty)
 
 
-@each(
+@pytest.mark.parametrize(
     ("output", "problem"),
     [
-        ("The answer is 5.", "not RDF in any known format: not TriG: line 1"),
-        ('{"error": "timeout"}', "JSON without any statement"),
-        (5, "expected text, got int"),
-        ('{"a": ', "not JSON"),
-        (
+        pytest.param(
+            "The answer is 5.", "not RDF in any known format: not TriG: line 1", id="prose"
+        ),
+        pytest.param('{"error": "timeout"}', "JSON without any statement", id="JSON"),
+        pytest.param(5, "expected text, got int", id="number"),
+        pytest.param('{"a": ', "not JSON", id="open JSON"),
+        pytest.param(
             {"@context": "http://127.0.0.1:9/context", "@id": "http://example.org/a"},
             "is never fetched",
+            id="remote context",
         ),
     ],
 )
@@ -110,7 +112,7 @@ CRASHING = {
 }
 
 
-@each("name", CRASHING)
+@pytest.mark.parametrize("name", CRASHING)
 def test_what_would_crash_or_hang_the_parser_is_refused(name: str) -> None:
     with affordable(2**24), pytest.raises(MalformedStep):
         read(CRASHING[name])
@@ -278,19 +280,41 @@ TABLE = texts(("x",), names="s")
 ASK = '{"head": {}, "boolean": true}'
 
 
-@each(
+@pytest.mark.parametrize(
     ("media_type", "expected", "text", "found", "outputs"),
     [
-        ("text/turtle", "a graph", EXPECTED, "a table", [TABLE, "s\nx\n", [{"s": "x"}]]),
-        ("text/turtle", "a graph", EXPECTED, "the boolean of ASK", [ASK, "true"]),
-        (
+        pytest.param(
+            "text/turtle",
+            "a graph",
+            EXPECTED,
+            "a table",
+            [TABLE, "s\nx\n", [{"s": "x"}]],
+            id="table for a graph",
+        ),
+        pytest.param(
+            "text/turtle",
+            "a graph",
+            EXPECTED,
+            "the boolean of ASK",
+            [ASK, "true"],
+            id="boolean for a graph",
+        ),
+        pytest.param(
             SPARQL_RESULTS,
             "a table",
             TABLE,
             "a graph",
             [EXPECTED, '<urn:a> <urn:b> "c" .\n', JSON_LD],
+            id="graph for a table",
         ),
-        (SPARQL_RESULTS, "the boolean of ASK", ASK, "a graph", [EXPECTED]),
+        pytest.param(
+            SPARQL_RESULTS,
+            "the boolean of ASK",
+            ASK,
+            "a graph",
+            [EXPECTED],
+            id="graph for a boolean",
+        ),
     ],
 )
 def test_results_of_another_kind_are_named(

@@ -16,7 +16,6 @@ from graphrag_eval_async import ReferenceDataError, load_reference, run_evaluati
 from graphrag_eval_async.steps.queries import RDF_TYPE, is_cypher_step, vocabulary
 from graphrag_eval_async.steps.tokens import Token, form_of, mentions, tokens
 from tests.steps.support import groups
-from tests.support.cases import each
 from tests.support.cpu import affordable
 
 if TYPE_CHECKING:
@@ -148,38 +147,61 @@ def test_time_is_linear() -> None:
 
 
 SAME = [
-    ("{ ?s <urn:p> <urn:o> }", "{ BIND(<urn:o> AS ?o) ?s <urn:p> ?o }"),
-    ("{ ?s <urn:p> <urn:o> }", "{ VALUES ?o { <urn:o> } ?s <urn:p> ?o }"),
-    ("{ ?s <urn:p> 'x'@en }", '{ ?s <urn:p> "5"^^<urn:dt> }'),
-    ("{ ?s a <urn:C> }", f"{{ ?s <{RDF_TYPE}> <urn:C> }}"),
-    ("{ ?s <urn:p> ?o }", "{ ?s <urn:p> ?o FILTER(?o != <urn:x>) BIND(<urn:f>(?o) AS ?y) }"),
-    ("{ ?s <urn:p> ?o }", "{ FILTER NOT EXISTS { ?s <urn:p> 1 } }"),
+    ("BIND", "{ ?s <urn:p> <urn:o> }", "{ BIND(<urn:o> AS ?o) ?s <urn:p> ?o }"),
+    ("VALUES", "{ ?s <urn:p> <urn:o> }", "{ VALUES ?o { <urn:o> } ?s <urn:p> ?o }"),
+    ("literals", "{ ?s <urn:p> 'x'@en }", '{ ?s <urn:p> "5"^^<urn:dt> }'),
+    ("type", "{ ?s a <urn:C> }", f"{{ ?s <{RDF_TYPE}> <urn:C> }}"),
+    (
+        "filter and function",
+        "{ ?s <urn:p> ?o }",
+        "{ ?s <urn:p> ?o FILTER(?o != <urn:x>) BIND(<urn:f>(?o) AS ?y) }",
+    ),
+    ("FILTER NOT EXISTS", "{ ?s <urn:p> ?o }", "{ FILTER NOT EXISTS { ?s <urn:p> 1 } }"),
 ]
 FULL = [
-    ("BASE <http://e/> ASK { <s> <p> <o> }", "PREFIX e: <http://e/> ASK { e:s e:p e:o }"),
-    ("CONSTRUCT WHERE { ?s a <urn:C> }", "CONSTRUCT { ?s a <urn:C> } WHERE { ?x a <urn:C> }"),
-    ("DESCRIBE <urn:x> LIMIT 5", "DESCRIBE * { VALUES ?x { <urn:x> } } LIMIT 6"),
+    ("BASE", "BASE <http://e/> ASK { <s> <p> <o> }", "PREFIX e: <http://e/> ASK { e:s e:p e:o }"),
     (
+        "CONSTRUCT",
+        "CONSTRUCT WHERE { ?s a <urn:C> }",
+        "CONSTRUCT { ?s a <urn:C> } WHERE { ?x a <urn:C> }",
+    ),
+    ("DESCRIBE", "DESCRIBE <urn:x> LIMIT 5", "DESCRIBE * { VALUES ?x { <urn:x> } } LIMIT 6"),
+    (
+        "subquery",
         "ASK { ?s a <urn:C> }",
         "SELECT ?s { { SELECT * { ?s a <urn:C> } LIMIT 1 } } ORDER BY ?s LIMIT 5",
     ),
 ]
 
 
-@each(("one", "other"), [*((f"ASK {one}", f"SELECT * {other}") for one, other in SAME), *FULL])
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        *(pytest.param(f"ASK {one}", f"SELECT * {other}", id=name) for name, one, other in SAME),
+        *(pytest.param(one, other, id=name) for name, one, other in FULL),
+    ],
+)
 def test_the_same_iris(one: str, other: str) -> None:
     assert vocabulary(one) == vocabulary(other) != {}
 
 
-@each(
+@pytest.mark.parametrize(
     "text",
     [
-        "SELECT * { service silent ?x { ?s ?p ?o } }",
-        r"SELECT * { S\u0045RVICE <http://x/> { ?s ?p ?o } }",
-        "SELECT * { ?s ?p ?a FILTER(?a<?b)SERVICE?x#>\n{ ?s ?p ?o } }",
-        "SELECT * {?s ?p trueSERVICE<urn:x>{?s ?p ?o}}",
-        r'SELECT * { ?s ?p "\u0022 #" ; <http://x/\u0041#> ?o . SERVICE <http://x/> { ?a ?b ?c } }',
-        "SELECT * { ?s ?p '''it's''' SERVICE <http://x/> { ?s ?p ?o } }",
+        pytest.param("SELECT * { service silent ?x { ?s ?p ?o } }", id="lower case"),
+        pytest.param(r"SELECT * { S\u0045RVICE <http://x/> { ?s ?p ?o } }", id="escaped letter"),
+        pytest.param(
+            "SELECT * { ?s ?p ?a FILTER(?a<?b)SERVICE?x#>\n{ ?s ?p ?o } }", id="no spaces"
+        ),
+        pytest.param("SELECT * {?s ?p trueSERVICE<urn:x>{?s ?p ?o}}", id="after a boolean"),
+        pytest.param(
+            r'SELECT * { ?s ?p "\u0022 #" ; <http://x/\u0041#> ?o . '
+            r"SERVICE <http://x/> { ?a ?b ?c } }",
+            id="after escapes",
+        ),
+        pytest.param(
+            "SELECT * { ?s ?p '''it's''' SERVICE <http://x/> { ?s ?p ?o } }", id="after long quotes"
+        ),
     ],
 )
 def test_service_is_seen(text: str) -> None:
@@ -198,7 +220,15 @@ def test_service_as_data_is_none() -> None:
 STEP: dict[str, Any] = {"name": "sparql_query", "output": "T1"}
 
 
-@each("query", [5, "", "hello", "DELETE WHERE { ?s ?p ?o }"])
+@pytest.mark.parametrize(
+    "query",
+    [
+        pytest.param(5, id="number"),
+        pytest.param("", id="empty"),
+        pytest.param("hello", id="prose"),
+        pytest.param("DELETE WHERE { ?s ?p ?o }", id="update"),
+    ],
+)
 def test_a_reference_query_that_is_none_is_refused(query: Any) -> None:
     with pytest.raises(
         ReferenceDataError, match=r"reference_query: expected (a SPARQL query|text)"

@@ -14,7 +14,6 @@ from graphrag_eval_async.steps import Budget, prepare_step
 from graphrag_eval_async.steps.actual import ActualStep
 from graphrag_eval_async.steps.budget import QUICK_STEPS
 from tests.steps.support import query, texts
-from tests.support.cases import each
 from tests.support.cpu import affordable
 
 if TYPE_CHECKING:
@@ -52,7 +51,15 @@ def test_required_columns() -> None:
             compared(expected, expected, required_columns=required)
 
 
-@each("keys", [{}, {"score": "f1"}, {"ignore_duplicates": False}, {"ordered": True}])
+@pytest.mark.parametrize(
+    "keys",
+    [
+        pytest.param({}, id="default"),
+        pytest.param({"score": "f1"}, id="f1"),
+        pytest.param({"ignore_duplicates": False}, id="with duplicates"),
+        pytest.param({"ordered": True}, id="ordered"),
+    ],
+)
 def test_rows_without_columns_are_not_those_of_any_table(keys: dict[str, Any]) -> None:
     """`SELECT *` of a pattern without variables returns them."""
     assert compared([[]], [[]], **keys).score == 1
@@ -80,7 +87,7 @@ LOOKALIKES = {
 REQUIRED = [*ABC[:10]]
 
 
-@each(
+@pytest.mark.parametrize(
     ("name", "ignore_duplicates"), [(name, flag) for name in LOOKALIKES for flag in (True, False)]
 )
 def test_lookalike_columns_are_paired(name: str, ignore_duplicates: bool) -> None:
@@ -124,7 +131,7 @@ def listed(agreement: Agreement) -> Iterable[str]:
     )
 
 
-@each(
+@pytest.mark.parametrize(
     ("height", "times"), [(5, 100), (90, 4)]
 )  # The best pairs of rows are found of short tables alone.
 def test_the_order_of_rows_does_not_change_what_differs(height: int, times: int) -> None:
@@ -154,7 +161,7 @@ def test_scores_on_an_event_loop_are_those_of_a_thread() -> None:
     assert min(seen.count(True), seen.count(False)) > 5
 
 
-@each("height", [50, 4000])
+@pytest.mark.parametrize("height", [50, 4000])
 def test_in_long_tables_most_of_what_is_in_order_is_found(height: int) -> None:
     rng = random.Random(1)
     expected = [[str(rng.randrange(10**6)) for _ in "ab"] for _ in range(height)]

@@ -27,7 +27,6 @@ from tests.steps.support import (
     to_tsv,
     to_xml,
 )
-from tests.support.cases import each
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -79,18 +78,19 @@ def test_agrees_with_a_plain_oracle(expected: Table | bool, actual: Table | bool
     )
 
 
-@each(
+@pytest.mark.parametrize(
     ("expected", "actual", "failure", "diff"),
     [
-        (
+        pytest.param(
             texts("ab", "cd"),
             texts("ad", "cx"),
             "wrong_query_result",
             ["missing_value b", "extra_value x"],
+            id="wrong value",
         ),
-        (texts("a"), texts(names="x"), "empty_result", None),
-        (texts("a"), "true", "wrong_query_result", None),
-        (texts("ab"), "x\nb\na\n", "none", None),
+        pytest.param(texts("a"), texts(names="x"), "empty_result", None, id="empty"),
+        pytest.param(texts("a"), "true", "wrong_query_result", None, id="boolean"),
+        pytest.param(texts("ab"), "x\nb\na\n", "none", None, id="one of two columns"),
     ],
 )
 def test_failure_and_differences(
@@ -116,16 +116,24 @@ def test_formats_of_the_reference_and_strict_types() -> None:
 ONLY = "values_f1 is only for outputs that are compared as"
 
 
-@each(
+@pytest.mark.parametrize(
     ("keys", "message"),
     [
-        ({"required_columns": ["a"]}, "required_columns: not with score: values_f1"),
-        ({"ignore_duplicates": False}, "ignore_duplicates: not with score: values_f1"),
-        ({"output_media_type": "text/turtle"}, ONLY),
-        ({"name": "retrieval"}, ONLY),
-        ({"output": None, "args": {}, "args_match": "exact"}, ONLY),
-        ({"output": None, "reference_query": "DESCRIBE <urn:a>"}, ONLY),
-        ({"score": "values"}, "expected exact, f1 or values_f1"),
+        pytest.param(
+            {"required_columns": ["a"]},
+            "required_columns: not with score: values_f1",
+            id="required columns",
+        ),
+        pytest.param(
+            {"ignore_duplicates": False},
+            "ignore_duplicates: not with score: values_f1",
+            id="duplicates",
+        ),
+        pytest.param({"output_media_type": "text/turtle"}, ONLY, id="graph"),
+        pytest.param({"name": "retrieval"}, ONLY, id="retrieval"),
+        pytest.param({"output": None, "args": {}, "args_match": "exact"}, ONLY, id="no output"),
+        pytest.param({"output": None, "reference_query": "DESCRIBE <urn:a>"}, ONLY, id="DESCRIBE"),
+        pytest.param({"score": "values"}, "expected exact, f1 or values_f1", id="unknown score"),
     ],
 )
 def test_mistakes_in_the_reference(keys: dict[str, Any], message: str) -> None:
