@@ -13,7 +13,6 @@ from graphrag_eval_async import GraphragEvalWarning
 from graphrag_eval_async.config import Config, LLMConfig, load_config
 from graphrag_eval_async.errors import ConfigError
 from tests.config.support import EVALUATION, GENERATION, LLM, METRICS, changed, generation, problems
-from tests.support.cases import each
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -60,13 +59,17 @@ def test_every_way_to_give_a_configuration(tmp_path: Path) -> None:
     assert load_config(expected, judge=True) == expected
 
 
-@each(
+@pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("", "expected a mapping, got nothing"),
-        ("llm: {", "not YAML: "),
-        ("llm: {cache: a}\nllm: {cache: b}", "duplicate key 'llm' in a mapping"),
-        ("!!python/object/apply:os.system ['true']", "not YAML: "),
+        pytest.param("", "expected a mapping, got nothing", id="empty"),
+        pytest.param("llm: {", "not YAML: ", id="not closed"),
+        pytest.param(
+            "llm: {cache: a}\nllm: {cache: b}",
+            "duplicate key 'llm' in a mapping",
+            id="duplicate key",
+        ),
+        pytest.param("!!python/object/apply:os.system ['true']", "not YAML: ", id="Python object"),
     ],
 )
 def test_files_that_hold_no_configuration(tmp_path: Path, text: str, expected: str) -> None:
@@ -224,17 +227,38 @@ BREVITY = "tests.metrics.test_in_code:brevity"
 
 
 @pytest.mark.filterwarnings("ignore:configuration. every metric")
-@each(
+@pytest.mark.parametrize(
     ("config", "expected", "with_judge"),
     [
-        ({"llm": {"embedding": LLM["embedding"]}}, [], [CORRECTNESS]),
-        (generation(), [CORRECTNESS], [CORRECTNESS]),
-        ({"llm": LLM}, [CORRECTNESS, RELEVANCE], [CORRECTNESS]),
-        ({"llm": LLM, RETRIEVAL[0]: {}}, RETRIEVAL[:1], RETRIEVAL[:1]),
-        ({"llm": LLM, "custom_evaluations": [EVALUATION]}, [], []),
-        ({"llm": LLM, CORRECTNESS: {"enabled": False}, "custom_metrics": {"x": BREVITY}}, [], []),
-        ({"llm": LLM, "metrics": "all", CORRECTNESS: {"enabled": False}}, METRICS[1:], METRICS[1:]),
-        (generation() | {"metrics": "all", CORRECTNESS: {"enabled": False}}, RETRIEVAL, RETRIEVAL),
+        pytest.param(
+            {"llm": {"embedding": LLM["embedding"]}}, [], [CORRECTNESS], id="only an embedding"
+        ),
+        pytest.param(generation(), [CORRECTNESS], [CORRECTNESS], id="only a model"),
+        pytest.param({"llm": LLM}, [CORRECTNESS, RELEVANCE], [CORRECTNESS], id="both"),
+        pytest.param(
+            {"llm": LLM, RETRIEVAL[0]: {}}, RETRIEVAL[:1], RETRIEVAL[:1], id="named metric"
+        ),
+        pytest.param(
+            {"llm": LLM, "custom_evaluations": [EVALUATION]}, [], [], id="custom evaluation"
+        ),
+        pytest.param(
+            {"llm": LLM, CORRECTNESS: {"enabled": False}, "custom_metrics": {"x": BREVITY}},
+            [],
+            [],
+            id="metric in code",
+        ),
+        pytest.param(
+            {"llm": LLM, "metrics": "all", CORRECTNESS: {"enabled": False}},
+            METRICS[1:],
+            METRICS[1:],
+            id="all but one",
+        ),
+        pytest.param(
+            generation() | {"metrics": "all", CORRECTNESS: {"enabled": False}},
+            RETRIEVAL,
+            RETRIEVAL,
+            id="all without an embedding",
+        ),
     ],
 )
 def test_which_metrics_are_on(config: Any, expected: list[str], with_judge: list[str]) -> None:
@@ -272,23 +296,38 @@ def test_placeholders() -> None:
     assert load_config(changed("custom_evaluations[0].instructions", plain))
 
 
-@each(
+@pytest.mark.parametrize(
     ("changes", "expected"),
     [
-        (
+        pytest.param(
             [{}, {"outputs": {"x": "x"}}],
             "[1].name: 'style_error' is already a key of custom_evaluations[0]",
+            id="twice the same name",
         ),
-        ([{"name": "steps_score"}], "[0].name: 'steps_score_error' is already a key of results"),
-        ([{"name": "faithfulness"}], "[0].name: 'faithfulness' is the name of a built-in metric"),
-        (
+        pytest.param(
+            [{"name": "steps_score"}],
+            "[0].name: 'steps_score_error' is already a key of results",
+            id="key of results",
+        ),
+        pytest.param(
+            [{"name": "faithfulness"}],
+            "[0].name: 'faithfulness' is the name of a built-in metric",
+            id="built-in metric",
+        ),
+        pytest.param(
             [{"outputs": {"error_rate": "x"}}],
             "[0].outputs.error_rate: 'error_rate' is already the name of a",
+            id="name of a rate",
         ),
-        ([{"outputs": {"x_cost": "x"}}], "[0].outputs.x_cost: ends in _cost, as only costs do"),
-        (
+        pytest.param(
+            [{"outputs": {"x_cost": "x"}}],
+            "[0].outputs.x_cost: ends in _cost, as only costs do",
+            id="ending of costs",
+        ),
+        pytest.param(
             [{"inputs": ["question"], "steps_keys": ["args"]}],
             "[0].steps_keys: selects steps: inputs needs",
+            id="steps keys without steps",
         ),
     ],
 )

@@ -14,7 +14,6 @@ from graphrag_eval_async import Evaluator
 from graphrag_eval_async.config import Config, GenerationConfig, LLMConfig, load_config, secrets
 from graphrag_eval_async.errors import ConfigError
 from tests.config.support import GENERATION, changed, generation, problems
-from tests.support.cases import each
 from tests.support.data import question, template
 
 if TYPE_CHECKING:
@@ -39,14 +38,19 @@ def model(config: Config) -> GenerationConfig:
     return config.llm.generation
 
 
-@each(
+@pytest.mark.parametrize(
     ("written", "read"),
     [
-        ("${HOST}${N}-${HOST}", "judge.example7-judge.example"),
-        ("${DOLLAR}", "${SECRET}"),
-        ("x${EMPTY}", "x"),
-        *[(text, text) for text in ("$HOST", "$ {HOST}", "${", "${}", "{HOST}", "%HOST%")],
-        ("${HOST}\\1\\g<0>", "judge.example\\1\\g<0>"),
+        pytest.param("${HOST}${N}-${HOST}", "judge.example7-judge.example", id="several"),
+        pytest.param("${DOLLAR}", "${SECRET}", id="value that looks like a variable"),
+        pytest.param("x${EMPTY}", "x", id="empty"),
+        pytest.param("$HOST", "$HOST", id="no braces"),
+        pytest.param("$ {HOST}", "$ {HOST}", id="space"),
+        pytest.param("${", "${", id="open"),
+        pytest.param("${}", "${}", id="no name"),
+        pytest.param("{HOST}", "{HOST}", id="no dollar"),
+        pytest.param("%HOST%", "%HOST%", id="percent signs"),
+        pytest.param("${HOST}\\1\\g<0>", "judge.example\\1\\g<0>", id="backslashes"),
     ],
 )
 def test_text_from_the_environment(written: str, read: str) -> None:
@@ -69,20 +73,29 @@ def test_values_from_the_environment() -> None:
     assert config.answer_correctness.prompt == "${SECRET} ${UNSET} {question}"
 
 
-@each(
+@pytest.mark.parametrize(
     ("key", "value", "expected"),
     [
-        ("llm.generation.api_key", "a ${HOST} ${UNSET}", "UNSET is not set"),
-        (
+        pytest.param(
+            "llm.generation.api_key", "a ${HOST} ${UNSET}", "UNSET is not set", id="unset in text"
+        ),
+        pytest.param(
             "llm.generation.parameters",
             {"a": [1, {"b": "${UNSET}"}]},
             "environment variable UNSET is not set",
+            id="unset inside a list",
         ),
-        ("llm.limits.budget_usd", "${N}${HOST}", "got text from ${N} and ${HOST}"),
-        (
+        pytest.param(
+            "llm.limits.budget_usd",
+            "${N}${HOST}",
+            "got text from ${N} and ${HOST}",
+            id="text for a number",
+        ),
+        pytest.param(
             "llm.generation.base_url",
             "${SECRET}",
             "expected a URL that begins with http:// or https://",
+            id="not a URL",
         ),
     ],
 )
@@ -139,8 +152,19 @@ def test_errors_of_files_quote_no_secret(tmp_path: Path) -> None:
             assert caught.value.__cause__ is None
 
 
-@each("key", ["llm", "llm.generation", "llm.generation.provider", "llm.limits.budget_usd"])
-@each("value", [SECRET, [SECRET], {"key": SECRET}, "${SECRET}", f"${{HOST}}{SECRET}"])
+@pytest.mark.parametrize(
+    "key", ["llm", "llm.generation", "llm.generation.provider", "llm.limits.budget_usd"]
+)
+@pytest.mark.parametrize(
+    "value",
+    [
+        pytest.param(SECRET, id="text"),
+        pytest.param([SECRET], id="list"),
+        pytest.param({"key": SECRET}, id="dict"),
+        pytest.param("${SECRET}", id="variable"),
+        pytest.param(f"${{HOST}}{SECRET}", id="variable and text"),
+    ],
+)
 def test_errors_quote_no_secret(key: str, value: Any) -> None:
     found = problems(changed(key, value))
     assert found[0].startswith(key)

@@ -5,13 +5,16 @@ from __future__ import annotations
 import tracemalloc
 from typing import Any
 
+import pytest
+
 from graphrag_eval_async import RunningAggregates
-from tests.support.cases import each
 
 MIB = 1 << 20
 
 
-@each("where", ["keys of a retrieval step", "keys of a result", "names of steps"])
+@pytest.mark.parametrize(
+    "where", ["keys of a retrieval step", "keys of a result", "names of steps"]
+)
 def test_large_results_are_not_kept(where: str) -> None:
     aggregates = RunningAggregates()
     tracemalloc.start()

@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphrag_eval_async.records.decoding import InvalidRecord, decode, nests_deeper
-from tests.support.cases import each
 
 INTEGERS = st.integers(min_value=-(2**63), max_value=2**64 - 1)
 SCALARS = (
@@ -44,24 +43,26 @@ def test_what_json_writes_is_read_back(value: Any, limit: int) -> None:
     assert nests_deeper(value, limit) is (depth_of(value) > limit)
 
 
-INVALID = [
-    b"",
-    b'{"a": 1} {"b": 2}',
-    b'{"a": NaN}',
-    b'{"a": 1e400}',
-    b'{"a": ' + b"9" * 10_000 + b"}",
-]
-INVALID += [b'{"a": "line\nbreak"}', b'{"a": "\\ud800"}', b"\xef\xbb\xbf\xef\xbb\xbf[1]"]
+INVALID = {
+    "empty": b"",
+    "two objects": b'{"a": 1} {"b": 2}',
+    "NaN": b'{"a": NaN}',
+    "infinity": b'{"a": 1e400}',
+    "long number": b'{"a": ' + b"9" * 10_000 + b"}",
+    "line break in text": b'{"a": "line\nbreak"}',
+    "surrogate": b'{"a": "\\ud800"}',
+    "two byte order marks": b"\xef\xbb\xbf\xef\xbb\xbf[1]",
+}
 
 
-@each(
+@pytest.mark.parametrize(
     ("data", "reason"),
     [
-        *((data, "invalid_json") for data in INVALID),
-        (b'{"a": "\xff"}', "invalid_utf8"),
-        (b'{"a": "\xed\xa0\x80"}', "invalid_utf8"),
-        (b"[" * 200_000, "too_deep"),
-        (b'{"a":' * 200_000, "too_deep"),
+        *(pytest.param(data, "invalid_json", id=name) for name, data in INVALID.items()),
+        pytest.param(b'{"a": "\xff"}', "invalid_utf8", id="not UTF-8"),
+        pytest.param(b'{"a": "\xed\xa0\x80"}', "invalid_utf8", id="surrogate in UTF-8"),
+        pytest.param(b"[" * 200_000, "too_deep", id="deep lists"),
+        pytest.param(b'{"a":' * 200_000, "too_deep", id="deep objects"),
     ],
 )
 def test_reasons(data: bytes, reason: str) -> None:

@@ -11,10 +11,10 @@ from typing import Any
 from uuid import UUID
 
 import numpy
+import pytest
 from pydantic import BaseModel
 
 from graphrag_eval_async.records import Line, Unwritable, write_line
-from tests.support.cases import each
 
 
 def nested(depth: int) -> dict[str, Any]:
@@ -43,24 +43,42 @@ class Message(BaseModel):
     at: datetime | None
 
 
-@each(
+@pytest.mark.parametrize(
     ("value", "text"),
     [
-        (MappingProxyType({"b": UserDict({"c": (1, (2,))})}), '{"b":{"c":[1,[2]]}}'),
-        ([2**64 - 1, -(2**63)], "[18446744073709551615,-9223372036854775808]"),
-        ([Usage(3)], '[{"input_tokens":3}]'),
+        pytest.param(
+            MappingProxyType({"b": UserDict({"c": (1, (2,))})}),
+            '{"b":{"c":[1,[2]]}}',
+            id="mappings",
+        ),
+        pytest.param(
+            [2**64 - 1, -(2**63)],
+            "[18446744073709551615,-9223372036854775808]",
+            id="limits of integers",
+        ),
+        pytest.param([Usage(3)], '[{"input_tokens":3}]', id="struct"),
         # Integers whose bytes look like NaN, and texts that have its bytes as characters.
-        ([0xCB7FF8, None, 1.5, "\xcb\x7f\xf8\u2028"], '[13336568,null,1.5,"\xcb\x7f\xf8\u2028"]'),
-        ([Decimal("0.25"), Decimal("1E+3")], "[0.25,1000]"),
-        (
+        pytest.param(
+            [0xCB7FF8, None, 1.5, "\xcb\x7f\xf8\u2028"],
+            '[13336568,null,1.5,"\xcb\x7f\xf8\u2028"]',
+            id="scalars",
+        ),
+        pytest.param([Decimal("0.25"), Decimal("1E+3")], "[0.25,1000]", id="decimals"),
+        pytest.param(
             [datetime(2026, 1, 2, 3, tzinfo=UTC), date(2026, 1, 2)],
             '["2026-01-02T03:00:00+00:00","2026-01-02"]',
+            id="dates",
         ),
-        (UUID(int=1), '"00000000-0000-0000-0000-000000000001"'),
-        ([numpy.float32(0.5), numpy.bool_(True), numpy.array([[1], [3]])], "[0.5,true,[[1],[3]]]"),
-        (
+        pytest.param(UUID(int=1), '"00000000-0000-0000-0000-000000000001"', id="UUID"),
+        pytest.param(
+            [numpy.float32(0.5), numpy.bool_(True), numpy.array([[1], [3]])],
+            "[0.5,true,[[1],[3]]]",
+            id="NumPy",
+        ),
+        pytest.param(
             Message(role="tool", at=datetime(2026, 1, 2)),
             '{"role":"tool","at":"2026-01-02T00:00:00"}',
+            id="Pydantic",
         ),
     ],
 )
@@ -68,25 +86,41 @@ def test_objects_converted_to_json(value: Any, text: str) -> None:
     assert write_line({"a": value}, 3, 7) == Line(3, 7, f'{{"a":{text}}}'.encode())
 
 
-@each(
+@pytest.mark.parametrize(
     ("value", "message"),
     [
-        ({"b": [1, {2}]}, "a.b[1]: no JSON form for set"),
-        ({"b": Usage(object())}, "a.b.input_tokens: no JSON form for object"),
-        ({"b": Broken()}, "a.b: no JSON form for Broken"),
-        ({"b": {1: 2}}, "a.b: Dict key must be str"),
-        ([10**10_000], "a[0]: Integer exceeds 64-bit range"),
-        ("\ud800", "a: str is not valid UTF-8: surrogates not allowed"),
-        ([{"args": {"k": float("nan")}}], "a[0].args.k: nan is not a finite number; write None"),
-        (
+        pytest.param({"b": [1, {2}]}, "a.b[1]: no JSON form for set", id="set"),
+        pytest.param(
+            {"b": Usage(object())},
+            "a.b.input_tokens: no JSON form for object",
+            id="object in a struct",
+        ),
+        pytest.param({"b": Broken()}, "a.b: no JSON form for Broken", id="unknown class"),
+        pytest.param({"b": {1: 2}}, "a.b: Dict key must be str", id="key that is a number"),
+        pytest.param([10**10_000], "a[0]: Integer exceeds 64-bit range", id="integer too large"),
+        pytest.param("\ud800", "a: str is not valid UTF-8: surrogates not allowed", id="surrogate"),
+        pytest.param(
+            [{"args": {"k": float("nan")}}],
+            "a[0].args.k: nan is not a finite number; write None",
+            id="NaN in a dict",
+        ),
+        pytest.param(
             MappingProxyType({"b": (1, [Usage(float("-inf"))])}),
             "a.b[1][0].input_tokens: -inf is not a",
+            id="infinity in a struct",
         ),
-        (Decimal("NaN"), "a: NaN is not a finite number; write None"),
-        (numpy.array([1.0, float("nan")]), "a[1]: nan is not a finite number; write None"),
-        (
+        pytest.param(
+            Decimal("NaN"), "a: NaN is not a finite number; write None", id="NaN as a decimal"
+        ),
+        pytest.param(
+            numpy.array([1.0, float("nan")]),
+            "a[1]: nan is not a finite number; write None",
+            id="NaN in an array",
+        ),
+        pytest.param(
             Message.model_construct(role=float("nan"), at=None),
             "a.role: nan is not a finite number; write None",
+            id="NaN in a model",
         ),
     ],
 )

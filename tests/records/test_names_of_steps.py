@@ -21,7 +21,6 @@ from graphrag_eval_async import (
     run_evaluation,
     run_evaluation_sync,
 )
-from tests.support.cases import each
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -100,21 +99,36 @@ async def test_steps_match_by_alias(options: Any, tmp_path: Path) -> None:
     assert evaluated.aggregates.snapshot()["micro"]["steps_score"]["mean"] == 1
 
 
-@each(
+@pytest.mark.parametrize(
     ("expected", "actual", "more", "aliases", "score"),
     [
-        ("sparql_query", "sparql", {}, {}, 1),
-        ("SPARQL", "sparql-query", {}, {}, 1),
-        ("sparql_query", "sparql", {}, {"look": ["sparql"]}, 0),
-        (
+        pytest.param("sparql_query", "sparql", {}, {}, 1, id="short form"),
+        pytest.param("SPARQL", "sparql-query", {}, {}, 1, id="spelling"),
+        pytest.param("sparql_query", "sparql", {}, {"look": ["sparql"]}, 0, id="alias of another"),
+        pytest.param(
             "sparql",
             "sparql_query",
             {"reference_steps": [[{"name": "sparql_query", "output": "x"}]]},
             {},
             0,
+            id="both in the set",
         ),
-        ("sparql_query", "sparql", {"forbidden_steps": ["sparql"]}, {}, 0),
-        ("sparql_query", "sparql_query", {"forbidden_steps": ["sparql"]}, {}, 1),
+        pytest.param(
+            "sparql_query",
+            "sparql",
+            {"forbidden_steps": ["sparql"]},
+            {},
+            0,
+            id="forbidden short form",
+        ),
+        pytest.param(
+            "sparql_query",
+            "sparql_query",
+            {"forbidden_steps": ["sparql"]},
+            {},
+            1,
+            id="equal though forbidden",
+        ),
     ],
 )
 async def test_sparql_is_sparql_query_unless_the_set_has_both(
@@ -126,15 +140,23 @@ async def test_sparql_is_sparql_query_unless_the_set_has_both(
     assert (await evaluator.evaluate(response(1, actual, output=expected)))["steps_score"] == score
 
 
-@each(
+@pytest.mark.parametrize(
     ("aliases", "problem"),
     [
-        (5, "expected a dict"),
-        ({"sparql_query": "sparql"}, r"\['sparql_query'\]: expected a list of names, got 'sparql'"),
-        ({"sparql_query": [5]}, "expected non-empty names"),
-        ({"sparql_query": ["retrieval"]}, "'retrieval' is itself the name of a step"),
-        ({"a": ["b"], "b": ["c"]}, "'b' is itself the name of a step"),
-        ({"a": ["x"], "b": ["x"]}, "'x' is already an alias of 'a'"),
+        pytest.param(5, "expected a dict", id="number"),
+        pytest.param(
+            {"sparql_query": "sparql"},
+            r"\['sparql_query'\]: expected a list of names, got 'sparql'",
+            id="text",
+        ),
+        pytest.param({"sparql_query": [5]}, "expected non-empty names", id="number in a list"),
+        pytest.param(
+            {"sparql_query": ["retrieval"]},
+            "'retrieval' is itself the name of a step",
+            id="name of a step",
+        ),
+        pytest.param({"a": ["b"], "b": ["c"]}, "'b' is itself the name of a step", id="chain"),
+        pytest.param({"a": ["x"], "b": ["x"]}, "'x' is already an alias of 'a'", id="twice"),
     ],
 )
 def test_invalid_aliases(aliases: Any, problem: str) -> None:
@@ -165,9 +187,13 @@ async def test_a_stream_warns_once_and_early() -> None:
     assert all(result["steps_score"] == 1 for result in results)
 
 
-@each(
+@pytest.mark.parametrize(
     ("answered", "tool", "is_told"),
-    [(["q0"], "think", False), (["q0", "q1"], "think", True), (["q0", "q1"], "unknown", False)],
+    [
+        pytest.param(["q0"], "think", False, id="other question answered"),
+        pytest.param(["q0", "q1"], "think", True, id="both answered"),
+        pytest.param(["q0", "q1"], "unknown", False, id="unknown tool"),
+    ],
 )
 def test_steps_of_questions_without_a_response_do_not_count(
     answered: list[str], tool: str, is_told: bool

@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 from typing import get_args
 
+import pytest
+
 from graphrag_eval_async.records import (
     Line,
     LongLine,
@@ -16,7 +18,6 @@ from graphrag_eval_async.records import (
 )
 from graphrag_eval_async.records.line import FileId
 from graphrag_eval_async.records.reject import KEPT_REJECTS
-from tests.support.cases import each
 
 FILE = FileId("logs/a.jsonl", "1:2")
 
@@ -29,14 +30,24 @@ def read(line: Line | LongLine | Unwritable) -> Reject:
     return found
 
 
-@each(
+@pytest.mark.parametrize(
     ("data", "reason"),
     [
-        (b"\xff", "invalid_utf8"),
-        (b"{}", "missing_question_id"),
-        (b'{"question_id":"q\\u0000\\u001b[2J"}', "unknown_question_id"),
-        (b'{"question_id":"' + b"x" * 100_000 + b'"}', "unknown_question_id"),
-        (b'{"question_id":"q","status":"' + b"x" * 100_000 + b'"}', "invalid_field"),
+        pytest.param(b"\xff", "invalid_utf8", id="not UTF-8"),
+        pytest.param(b"{}", "missing_question_id", id="no question"),
+        pytest.param(
+            b'{"question_id":"q\\u0000\\u001b[2J"}', "unknown_question_id", id="control characters"
+        ),
+        pytest.param(
+            b'{"question_id":"' + b"x" * 100_000 + b'"}',
+            "unknown_question_id",
+            id="long question id",
+        ),
+        pytest.param(
+            b'{"question_id":"q","status":"' + b"x" * 100_000 + b'"}',
+            "invalid_field",
+            id="long status",
+        ),
     ],
 )
 def test_a_reject_shows_place_reason_and_message(data: bytes, reason: str) -> None:

@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphrag_eval_async.records.yaml_file import UnreadableFile, read_file, read_yaml
-from tests.support.cases import each
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -54,67 +53,87 @@ def test_files_and_what_yaml_adds(tmp_path: Path) -> None:
     assert read_yaml(merged) == [pair, pair, pair | {"y": 3}, pair | {"z": 4}]
 
 
-WRONG = [
-    "a: b: c",
-    "[",
-    "'a",
-    "\t a",
-    "*a",
-    "a\n---\nb",
-    "%YAML 9.9\n---\na",
-    "? [a]\n: b",
-    "- <<",
-    "<<: 5",
-]
-WRONG += [
-    "!!bool maybe",
-    "!!int ''",
-    "!!int x",
-    "!!timestamp x",
-    "!!set [a]",
-    "!secret x",
-    "9" * 10_000,
-]
-WRONG += ["!!python/object/apply:os.system ['true']", "0x_", "a\0b", "key: 'secret' 'secret'"]
-WRONG += [
-    opening * 100_000 + closing * 100_000 for opening, closing in ("[]", ("- ", ""), ("{a: ", "}"))
-]
+WRONG: dict[str, str | bytes] = {
+    "mapping in a value": "a: b: c",
+    "open list": "[",
+    "open quote": "'a",
+    "tab": "\t a",
+    "unknown alias": "*a",
+    "two documents": "a\n---\nb",
+    "version": "%YAML 9.9\n---\na",
+    "list as a key": "? [a]\n: b",
+    "merge key alone": "- <<",
+    "merge of a number": "<<: 5",
+    "no boolean": "!!bool maybe",
+    "empty integer": "!!int ''",
+    "no integer": "!!int x",
+    "no timestamp": "!!timestamp x",
+    "set of a list": "!!set [a]",
+    "unknown tag": "!secret x",
+    "long integer": "9" * 10_000,
+    "Python object": "!!python/object/apply:os.system ['true']",
+    "hexadecimal without digits": "0x_",
+    "null byte": "a\0b",
+    "text after text": "key: 'secret' 'secret'",
+    "deep flow lists": "[" * 100_000 + "]" * 100_000,
+    "deep lists": "- " * 100_000,
+    "deep mappings": "{a: " * 100_000 + "}" * 100_000,
+    "not UTF-8": b"- \xff",
+    "not UTF-16": b"\xd8\x00",
+}
+ALIASES = "aliases expand too far, or are inside their own value"
+ENDLESS = {
+    "bomb of aliases": BOMB,
+    "list inside itself": "&a [*a]",
+    "merge of itself": "a: &a {<<: *a}",
+    "deep inside itself": "- &a [[{b: [*a]}]]",
+}
+DUPLICATES = {
+    "duplicate in one line": "{a: 1, a: 2}",
+    "duplicate after another": "a: 1\nb: 2\na: 1",
+    "duplicate with quotes": "- {b: {'a': 1, a: 2}}",
+}
 
 
-@each(
-    ("name", "text", "message"),
+@pytest.mark.parametrize(
+    ("file_name", "text", "message"),
     [
-        *(("r.yaml", text, "") for text in (*WRONG, b"- \xff", b"\xd8\x00")),
+        *(pytest.param("r.yaml", text, "", id=name) for name, text in WRONG.items()),
+        *(pytest.param("r.yaml", text, ALIASES, id=name) for name, text in ENDLESS.items()),
         *(
-            ("r.yaml", text, "aliases expand too far, or are inside their own value")
-            for text in (BOMB, "&a [*a]", "a: &a {<<: *a}", "- &a [[{b: [*a]}]]")
+            pytest.param("r.yaml", text, "duplicate key 'a' in a mapping, in line ", id=name)
+            for name, text in DUPLICATES.items()
         ),
         *(
-            ("r.yaml", text, "duplicate key 'a' in a mapping, in line ")
-            for text in ("{a: 1, a: 2}", "a: 1\nb: 2\na: 1", "- {b: {'a': 1, a: 2}}")
-        ),
-        *(
-            (
+            pytest.param(
                 "r.json",
                 f'[[{{"b": {value},\n "b"  : 1}}]]',
                 "duplicate key 'b' in a mapping, in line 2",
+                id=f"JSON duplicate after {name}",
             )
-            for value in ('"\\ud83d\\ude00"', "1e999", "9" * 5000)
+            for name, value in (
+                ("an emoji", '"\\ud83d\\ude00"'),
+                ("infinity", "1e999"),
+                ("a long number", "9" * 5000),
+            )
         ),
-        *(
-            ("r.json", text, "")
-            for text in ("", "{", "[NaN]", "[1e400]", '["\\ud800"]', b'["\xff"]', "- a: 1")
-        ),
-        ("r.json", "[" * 100_000 + "]" * 100_000, ""),
+        pytest.param("r.json", "", "", id="JSON empty"),
+        pytest.param("r.json", "{", "", id="JSON open"),
+        pytest.param("r.json", "[NaN]", "", id="JSON NaN"),
+        pytest.param("r.json", "[1e400]", "", id="JSON infinity"),
+        pytest.param("r.json", '["\\ud800"]', "", id="JSON surrogate"),
+        pytest.param("r.json", b'["\xff"]', "", id="JSON not UTF-8"),
+        pytest.param("r.json", "- a: 1", "", id="JSON YAML"),
+        pytest.param("r.json", "[" * 100_000 + "]" * 100_000, "", id="JSON deep"),
     ],
 )
-def test_problems(tmp_path: Path, name: str, text: str | bytes, message: str) -> None:
-    path = tmp_path / name
+def test_problems(tmp_path: Path, file_name: str, text: str | bytes, message: str) -> None:
+    path = tmp_path / file_name
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     with pytest.raises(UnreadableFile) as caught:
         read_file(str(path))
     found = str(caught.value)
-    assert found.startswith(f"not {'JSON' if name.endswith('json') else 'YAML'}: ")
+    assert found.startswith(f"not {'JSON' if file_name.endswith('json') else 'YAML'}: ")
     assert message in found
     assert len(found) < 1000
     assert "secret" not in found

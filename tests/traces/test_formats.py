@@ -20,7 +20,6 @@ from graphrag_eval_async import (
 )
 from graphrag_eval_async.traces import TraceFormat, response_from_trace, responses_from_otlp
 from graphrag_eval_async.traces.format import FORMATS, detect, read_trace
-from tests.support.cases import each
 from tests.traces.scenario import (
     ANSWER,
     ANTHROPIC,
@@ -49,7 +48,10 @@ ASKED = {
     "reference_steps": [[STEP]],
 }
 REFERENCE: list[dict[str, Any]] = [{"template_id": "t", "questions": [ASKED]}]
-each_history = each(("name", "form", "history"), HISTORIES)
+each_history = pytest.mark.parametrize(
+    ("name", "form", "history"),
+    [pytest.param(name, form, history, id=f"{name} {form}") for name, form, history in HISTORIES],
+)
 
 
 @each_history
@@ -103,16 +105,24 @@ COMPLETION = {"object": "chat.completion", "choices": [{"message": CHAT[-1]}]}
 MADE = {"object": "response", "output": ITEMS[1:]}
 
 
-@each(
+@pytest.mark.parametrize(
     "pair",
     [
-        {"messages": CHAT[:-1], "response": COMPLETION},
-        {"messages": CHAT[:-1], "response": json.dumps(COMPLETION)},
-        {"messages": ANTHROPIC[:-1], "output": {"content": [{"type": "text", "text": ANSWER}]}},
-        {"input": {"content": QUESTION}, "output": json.dumps(MADE)},
-        {"input": QUESTION, "output": ITEMS[1:]},
-        {"request": {"input": QUESTION, "model": "m"}, "response": MADE},
-        {"input": FORMS["state"], "output": FORMS["state"]},
+        pytest.param({"messages": CHAT[:-1], "response": COMPLETION}, id="chat"),
+        pytest.param(
+            {"messages": CHAT[:-1], "response": json.dumps(COMPLETION)}, id="chat as text"
+        ),
+        pytest.param(
+            {"messages": ANTHROPIC[:-1], "output": {"content": [{"type": "text", "text": ANSWER}]}},
+            id="Anthropic",
+        ),
+        pytest.param({"input": {"content": QUESTION}, "output": json.dumps(MADE)}, id="JSON text"),
+        pytest.param({"input": QUESTION, "output": ITEMS[1:]}, id="items"),
+        pytest.param(
+            {"request": {"input": QUESTION, "model": "m"}, "response": MADE},
+            id="request and response",
+        ),
+        pytest.param({"input": FORMS["state"], "output": FORMS["state"]}, id="state"),
     ],
 )
 def test_requests_and_responses_that_are_logged_as_pairs(pair: dict[str, Any]) -> None:
@@ -120,7 +130,7 @@ def test_requests_and_responses_that_are_logged_as_pairs(pair: dict[str, Any]) -
     assert (result["steps_score"], result["actual_answer"]) == (1, ANSWER)
 
 
-@each("select", [None, "log.run", "log"])
+@pytest.mark.parametrize("select", [None, "log.run", "log"])
 def test_what_a_line_has_beside_its_trace_is_the_responses_own(select: str | None) -> None:
     own = {
         "question_id": "q1",
@@ -161,8 +171,17 @@ def test_pairs_of_texts() -> None:
         response_from_trace({"type": "function", **pair})
 
 
-@each("inputs", [{"messages": CHAT[:1]}, {"question": QUESTION}, None])
-@each("outputs", [None, {}])
+@pytest.mark.parametrize(
+    "inputs",
+    [
+        pytest.param({"messages": CHAT[:1]}, id="messages"),
+        pytest.param({"question": QUESTION}, id="question"),
+        pytest.param(None, id="nothing"),
+    ],
+)
+@pytest.mark.parametrize(
+    "outputs", [pytest.param(None, id="nothing"), pytest.param({}, id="empty")]
+)
 def test_failed_runs_without_a_trace_are_errors(inputs: Any, outputs: Any) -> None:
     run = {
         "inputs": inputs,
@@ -277,7 +296,7 @@ def test_a_history_of_another_format_is_no_trace(name: str, form: str, history: 
         wrong.convert(history)
 
 
-@each("name", ["llamaindex", "mcp"])
+@pytest.mark.parametrize("name", ["llamaindex", "mcp"])
 def test_functions_that_were_removed_say_what_to_use(name: str) -> None:
     for module in ("graphrag_eval_async", "graphrag_eval_async.traces"):
         message = rf"^response_from_{name}\(\) is gone; use response_from_trace"
@@ -307,10 +326,12 @@ def test_names_of_tools_and_a_function_that_tells_failures() -> None:
     assert found == {"query": "error", "retrieval_search": "success"}
 
 
-VERDICTS = map(json.loads, Path(__file__).with_name("verdicts.jsonl").read_text().splitlines())
+VERDICTS = [
+    json.loads(line) for line in Path(__file__).with_name("verdicts.jsonl").read_text().splitlines()
+]
 
 
-@each("verdict", VERDICTS)
+@pytest.mark.parametrize("verdict", VERDICTS, ids=lambda verdict: verdict["what"])
 def test_what_frameworks_were_seen_to_write_or_was_cut_on_its_way(verdict: dict[str, Any]) -> None:
     name, history, options = verdict["format"], verdict["history"], verdict["options"]
     if name == "otlp":

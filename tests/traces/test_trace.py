@@ -6,10 +6,11 @@ from collections import namedtuple
 from dataclasses import dataclass
 from typing import Any
 
+import pytest
+
 from graphrag_eval_async import load_reference
 from graphrag_eval_async.traces.plain import as_json
 from graphrag_eval_async.traces.trace import QuestionTexts, Trace, to_response
-from tests.support.cases import each
 from tests.support.data import question, template
 
 TEXTS = ("Which feeders leave Harbour?", "Which feeders leave Lindau?", "Twice", "Twice")
@@ -19,19 +20,25 @@ SET = template(
 NEARLY = "the question was found by its text, ignoring case, blanks and punctuation"
 
 
-@each(
+@pytest.mark.parametrize(
     ("text", "found", "problem"),
     [
-        ("which feeders  leave harbour", "q1", NEARLY),
-        ("Which FEEDERS leave 'Harbour'?!", "q1", NEARLY),
-        (
+        pytest.param("which feeders  leave harbour", "q1", NEARLY, id="case"),
+        pytest.param("Which FEEDERS leave 'Harbour'?!", "q1", NEARLY, id="punctuation"),
+        pytest.param(
             "Which feeders leave Harbor?",
             None,
             "no question has the text 'Which feeders leave Harbor?'",
+            id="spelling",
         ),
-        ("Twice", None, "2 questions of the reference set have the text 'Twice': 'q3', 'q4'"),
-        ("?", None, "no question has the text '?'"),
-        (None, None, "no question id, and no text of a question"),
+        pytest.param(
+            "Twice",
+            None,
+            "2 questions of the reference set have the text 'Twice': 'q3', 'q4'",
+            id="two questions",
+        ),
+        pytest.param("?", None, "no question has the text '?'", id="only punctuation"),
+        pytest.param(None, None, "no question id, and no text of a question", id="nothing"),
     ],
 )
 def test_a_question_is_found_by_its_words_or_not_guessed(
