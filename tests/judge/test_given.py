@@ -21,7 +21,6 @@ from graphrag_eval_async import (
     evaluate_stream,
 )
 from tests.judged.support import KEY, PRICING, REPLIES, config, response, sensible, templates
-from tests.support.cases import each
 from tests.support.judge_server import JudgeServer, Reply, completion, error
 from tests.support.loop import leaving_nothing
 
@@ -78,7 +77,9 @@ async def results_of(settings: Any, **more: Any) -> tuple[list[dict[str, Any]], 
     return sorted(results, key=lambda result: result["question_id"]), stream.usage
 
 
-@each("way", ["judge", "client", "mapping", "judge with the defaults", "judge with floats"])
+@pytest.mark.parametrize(
+    "way", ["judge", "client", "mapping", "judge with the defaults", "judge with floats"]
+)
 async def test_a_client_gives_what_the_configuration_gives(way: str, tmp_path: Path) -> None:
     """Results, prices, hashes and keys in the cache are the same."""
     async with leaving_nothing(), JudgeServer(sensible) as server:
@@ -551,7 +552,7 @@ async def test_warnings_of_the_transport_are_no_errors(monkeypatch: pytest.Monke
         assert server.requests[0].path == "http://judge.invalid/v1/chat/completions"
 
 
-@each("is_ours", [True, False])
+@pytest.mark.parametrize("is_ours", [True, False])
 async def test_no_connection_is_no_timeout(is_ours: bool) -> None:
     settings: dict[str, Any] = {
         "llm": {

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from graphrag_eval_async.config import LimitsConfig
 from graphrag_eval_async.judge.limits import RateLimiter
 from graphrag_eval_async.judge.usage import JudgeUsage
-from tests.support.cases import each
 from tests.support.virtual_time import now, run
 
 
@@ -60,7 +59,7 @@ def test_halved_once_a_round_and_grown_by_one_a_round(rounds: list[str], limit: 
     run(main())
 
 
-@each(("rate", "limit"), [(60, 61), (200, 204), (6, 7), (90, 91.5)])
+@pytest.mark.parametrize(("rate", "limit"), [(60, 61), (200, 204), (6, 7), (90, 91.5)])
 def test_no_minute_sees_more_than_its_requests(rate: float, limit: float) -> None:
     async def main() -> list[float]:
         one = limiter(max_concurrency=50, requests_per_minute=rate)

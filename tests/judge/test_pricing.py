@@ -11,7 +11,6 @@ from graphrag_eval_async.config import LLMConfig, load_config
 from graphrag_eval_async.errors import ConfigError
 from graphrag_eval_async.judge.prices import Prices, check_budget, prices_of
 from graphrag_eval_async.records.token_usage import TokenUsage
-from tests.support.cases import each
 
 SMALL = "text-embedding-3-small"
 
@@ -29,17 +28,17 @@ def llm(
     return found
 
 
-@each(
+@pytest.mark.parametrize(
     ("model", "expected"),
     [
-        ("gpt-4o-mini", (0.15, 0.6, 0.075)),
-        ("openai/gpt-4o-mini-2024-07-18", (0.15, 0.6, 0.075)),
-        ("gpt-4o", (2.5, 10.0, 1.25)),
-        ("anthropic/claude-3-5-haiku-latest", (0.8, 4.0, 0.08)),
-        *(
-            (unlisted, (None, None, None))
-            for unlisted in ("llama3.1:8b", "openai/", "openai", None)
-        ),
+        pytest.param("gpt-4o-mini", (0.15, 0.6, 0.075), id="name"),
+        pytest.param("openai/gpt-4o-mini-2024-07-18", (0.15, 0.6, 0.075), id="provider and date"),
+        pytest.param("gpt-4o", (2.5, 10.0, 1.25), id="shorter name"),
+        pytest.param("anthropic/claude-3-5-haiku-latest", (0.8, 4.0, 0.08), id="latest"),
+        pytest.param("llama3.1:8b", (None, None, None), id="not listed"),
+        pytest.param("openai/", (None, None, None), id="provider and slash"),
+        pytest.param("openai", (None, None, None), id="provider"),
+        pytest.param(None, (None, None, None), id="no name"),
     ],
 )
 def test_the_price_of_a_listed_model(

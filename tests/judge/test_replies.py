@@ -20,7 +20,6 @@ from graphrag_eval_async.judge.replies import read_completion
 from graphrag_eval_async.judge.scrubber import Scrubber
 from graphrag_eval_async.judge.setting_names import SettingNames
 from graphrag_eval_async.records.token_usage import TokenUsage
-from tests.support.cases import each
 from tests.support.judge_server import JudgeServer, Reply, completion, embeddings, error, json_reply
 
 if TYPE_CHECKING:
@@ -59,20 +58,40 @@ def read(fields: Any) -> tuple[Any, TokenUsage | None]:
     return read_completion(fields, Scrubber([KEY]), "max_tokens")[:2]
 
 
-@each(
+@pytest.mark.parametrize(
     ("reply", "kind", "final"),
     [
-        (error(403, "no", code="content_filter"), "refused", False),
-        (error(400, "no", code="model_not_found"), "invalid_request", True),
-        (error(400, "no", code="billing_hard_limit_reached"), "unavailable", True),
-        (error(429, "You exceeded your current quota: insufficient_quota"), "rate_limited", False),
-        (json_reply([{"error": {"code": "insufficient_quota"}}], status=429), "unavailable", True),
-        (
+        pytest.param(
+            error(403, "no", code="content_filter"), "refused", False, id="content filter"
+        ),
+        pytest.param(
+            error(400, "no", code="model_not_found"), "invalid_request", True, id="unknown model"
+        ),
+        pytest.param(
+            error(400, "no", code="billing_hard_limit_reached"),
+            "unavailable",
+            True,
+            id="billing limit",
+        ),
+        pytest.param(
+            error(429, "You exceeded your current quota: insufficient_quota"),
+            "rate_limited",
+            False,
+            id="code in the message",
+        ),
+        pytest.param(
+            json_reply([{"error": {"code": "insufficient_quota"}}], status=429),
+            "unavailable",
+            True,
+            id="error in a list",
+        ),
+        pytest.param(
             json_reply({"message": "no", "code": "model_not_found"}, status=400),
             "invalid_request",
             True,
+            id="code at the top",
         ),
-        (Reply(b"\xff\xfe", 503), "unavailable", False),
+        pytest.param(Reply(b"\xff\xfe", 503), "unavailable", False, id="not UTF-8"),
     ],
 )
 async def test_other_refusals(reply: Reply, kind: Failure, final: bool) -> None:
@@ -106,18 +125,28 @@ def as_numbers(form: str) -> Callable[[str], str]:
     )
 
 
-WRITERS: list[Callable[[str], str]] = [
-    *(str, quote, quote_plus, in_json, escape, as_numbers("&#{};"), as_numbers("&#x{:X};")),
-    lambda text: quote_plus(text).replace("%2F", "%2f").replace("%C3%BC", "%c3%bc"),
-    lambda text: in_json(text).replace("/", r"\/").replace("+", r"\u002B"),
-    lambda text: quote(quote(text, safe="")),
-    lambda text: in_json(in_json(text)),
-    lambda text: escape(escape(text)),
-    lambda text: in_json(escape(text)),
-]
+WRITERS: dict[str, Callable[[str], str]] = {
+    "plain": str,
+    "URL": quote,
+    "URL with plus": quote_plus,
+    "JSON": in_json,
+    "HTML": escape,
+    "decimal HTML": as_numbers("&#{};"),
+    "hexadecimal HTML": as_numbers("&#x{:X};"),
+    "URL in lower case": lambda text: (
+        quote_plus(text).replace("%2F", "%2f").replace("%C3%BC", "%c3%bc")
+    ),
+    "JSON with escaped signs": lambda text: (
+        in_json(text).replace("/", r"\/").replace("+", r"\u002B")
+    ),
+    "URL in a URL": lambda text: quote(quote(text, safe="")),
+    "JSON in JSON": lambda text: in_json(in_json(text)),
+    "HTML in HTML": lambda text: escape(escape(text)),
+    "HTML in JSON": lambda text: in_json(escape(text)),
+}
 
 
-@each("write", WRITERS)
+@pytest.mark.parametrize("write", WRITERS.values(), ids=WRITERS)
 @given(secret=st.text("aF2/+&<\"'\\ %=;#-\n\tü😀", min_size=4))
 def test_secrets_are_hidden_however_they_are_escaped(
     write: Callable[[str], str], secret: str
@@ -143,14 +172,14 @@ def test_hiding_takes_linear_time() -> None:
     assert perf_counter() - started < 20
 
 
-@each(
+@pytest.mark.parametrize(
     ("headers", "seconds"),
     [
-        ({}, None),
-        ({"retry-after": " 0.5 "}, 0.5),
-        ({"retry-after": "soon"}, None),
-        ({"retry-after": "Fri, 31 Dec 1999 23:59:59 -0000"}, 0.0),
-        ({"retry-after-ms": "1500", "retry-after": "2"}, 1.5),
+        pytest.param({}, None, id="no header"),
+        pytest.param({"retry-after": " 0.5 "}, 0.5, id="seconds"),
+        pytest.param({"retry-after": "soon"}, None, id="no time"),
+        pytest.param({"retry-after": "Fri, 31 Dec 1999 23:59:59 -0000"}, 0.0, id="past date"),
+        pytest.param({"retry-after-ms": "1500", "retry-after": "2"}, 1.5, id="milliseconds first"),
     ],
 )
 def test_retry_after(headers: dict[str, str], seconds: float | None) -> None:
@@ -164,21 +193,38 @@ PARTS = {
 }
 
 
-@each(
+@pytest.mark.parametrize(
     ("usage", "expected"),
     [
-        ({"prompt_tokens": 3, "completion_tokens": 4}, TokenUsage(3, 4)),
-        ({"prompt_tokens": 3, "prompt_tokens_details": {"cached_tokens": 2}}, TokenUsage(3, 0, 2)),
-        (PARTS | {"total_tokens": 7}, TokenUsage(3, 4)),
-        (PARTS | {"total_tokens": 9}, TokenUsage(3, 6)),
-        *(({"prompt_tokens": count}, None) for count in (True, -1, "3", 2**60)),
+        pytest.param({"prompt_tokens": 3, "completion_tokens": 4}, TokenUsage(3, 4), id="tokens"),
+        pytest.param(
+            {"prompt_tokens": 3, "prompt_tokens_details": {"cached_tokens": 2}},
+            TokenUsage(3, 0, 2),
+            id="cached",
+        ),
+        pytest.param(PARTS | {"total_tokens": 7}, TokenUsage(3, 4), id="reasoning in the output"),
+        pytest.param(PARTS | {"total_tokens": 9}, TokenUsage(3, 6), id="reasoning beside it"),
+        pytest.param({"prompt_tokens": True}, None, id="boolean"),
+        pytest.param({"prompt_tokens": -1}, None, id="negative"),
+        pytest.param({"prompt_tokens": "3"}, None, id="text"),
+        pytest.param({"prompt_tokens": 2**60}, None, id="too many"),
     ],
 )
 def test_usage(usage: Any, expected: TokenUsage | None) -> None:
     assert read({"choices": [{"message": {"content": "1"}}], "usage": usage}) == (1, expected)
 
 
-@each("content", ["text", "[NaN]", "1e999", "9" * 400, "[" * 9999, '"\\ud800"'])
+@pytest.mark.parametrize(
+    "content",
+    [
+        pytest.param("text", id="text"),
+        pytest.param("[NaN]", id="NaN"),
+        pytest.param("1e999", id="infinite"),
+        pytest.param("9" * 400, id="too many digits"),
+        pytest.param("[" * 9999, id="too deep"),
+        pytest.param('"\\ud800"', id="surrogate"),
+    ],
+)
 def test_content_that_is_no_json(content: str) -> None:
     with pytest.raises(JudgeError, match="invalid_reply: the content is not JSON") as caught:
         read(json.loads(completion(content).body))

@@ -8,10 +8,11 @@ from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from graphrag_eval_async.errors import JudgeError
 from graphrag_eval_async.judge.calls import Calls
 from tests.judge.support import COST, VERDICT, ScriptedJudge, message, session
-from tests.support.cases import each
 from tests.support.deadlines import TEST_SECONDS
 from tests.support.virtual_time import run
 
@@ -70,7 +71,13 @@ def test_a_reply_that_does_not_fit_is_answered_once() -> None:
     assert "Expected `int`, got `str` - at `$.value`" in again[2]["content"]
 
 
-@each(("error", "requests"), [(ConnectionResetError("reset"), 5), (KeyError("bug"), 1)])
+@pytest.mark.parametrize(
+    ("error", "requests"),
+    [
+        pytest.param(ConnectionResetError("reset"), 5, id="lost connection"),
+        pytest.param(KeyError("bug"), 1, id="bug"),
+    ],
+)
 def test_how_often_a_failing_request_is_sent(error: Exception, requests: int) -> None:
     judge = ScriptedJudge(lambda _: error)
     assert asked(judge, outcome) == "unavailable"
@@ -93,7 +100,13 @@ def test_a_budget_counts_requests_that_timed_out() -> None:
     assert len(judge.requests) == 1
 
 
-@each("script", [lambda n: asyncio.sleep(1, {"value": n}), lambda _: JudgeError("refused", "no")])
+@pytest.mark.parametrize(
+    "script",
+    [
+        pytest.param(lambda n: asyncio.sleep(1, {"value": n}), id="value"),
+        pytest.param(lambda _: JudgeError("refused", "no"), id="refusal"),
+    ],
+)
 def test_equal_calls_of_a_result_are_one(script: Any) -> None:
     async def use(one: JudgeSession) -> None:
         result = Calls.for_result(one)

@@ -15,7 +15,6 @@ from graphrag_eval_async.errors import JudgeError
 from graphrag_eval_async.metrics.answer_correctness import answer_correctness
 from graphrag_eval_async.metrics.metric import Case, build_messages
 from tests.metrics.support import ScriptedMetricJudge, applies, evaluate, read_blocks
-from tests.support.cases import each
 
 METRIC = answer_correctness(AnswerCorrectnessConfig())
 
@@ -93,7 +92,13 @@ async def test_the_judge_is_told_of_each_mistake() -> None:
     assert found == [["claim", "1", "of"], *others]
 
 
-@each("prompt", [None, 'Is {actual_answer} like {reference_answer}? {"a": 1}'])
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        pytest.param(None, id="default prompt"),
+        pytest.param('Is {actual_answer} like {reference_answer}? {"a": 1}', id="chosen prompt"),
+    ],
+)
 async def test_what_the_judge_is_told(prompt: str | None) -> None:
     metric = (
         METRIC if prompt is None else answer_correctness(AnswerCorrectnessConfig(prompt=prompt))

@@ -11,7 +11,6 @@ from graphrag_eval_async.errors import JudgeError
 from graphrag_eval_async.metrics.custom import custom_evaluation
 from graphrag_eval_async.metrics.metric import Case, Metric
 from tests.metrics.support import ScriptedMetricJudge, applies, evaluate
-from tests.support.cases import each
 
 SEARCH = {
     "name": "search",
@@ -75,18 +74,34 @@ async def test_what_the_judge_is_told() -> None:
     assert (metric.prompts[0], json.loads(metric.prompts[1])) == (system, schema)
 
 
-@each(
+@pytest.mark.parametrize(
     ("output", "right", "wrong"),
     [
-        ("fraction 0-1: share", [0, 1, 0.5], [-0.1, 1.0000000000000002, True, "0.5", None]),
-        (OutputConfig(type="number", description="fraction 0-1"), [1.0], [2]),
-        ("fraction 0-10", [10, "", -1], [True, math.nan, [0.5]]),
-        (
+        pytest.param(
+            "fraction 0-1: share",
+            [0, 1, 0.5],
+            [-0.1, 1.0000000000000002, True, "0.5", None],
+            id="fraction by words",
+        ),
+        pytest.param(
+            OutputConfig(type="number", description="fraction 0-1"),
+            [1.0],
+            [2],
+            id="fraction by type",
+        ),
+        pytest.param("fraction 0-10", [10, "", -1], [True, math.nan, [0.5]], id="range of numbers"),
+        pytest.param(
             OutputConfig(type="number", description="how many"),
             [2**64 - 1, -3.5],
             ["0.5", 2**64, math.inf],
+            id="any number",
         ),
-        (OutputConfig(type="string", description="fraction 0-1: in words"), ["0.5"], [0, None, {}]),
+        pytest.param(
+            OutputConfig(type="string", description="fraction 0-1: in words"),
+            ["0.5"],
+            [0, None, {}],
+            id="text",
+        ),
     ],
 )
 async def test_an_output_is_what_it_must_be(

@@ -26,7 +26,6 @@ from graphrag_eval_async import (
     run_evaluation,
 )
 from tests.cli.support import REFERENCE, failed, response, to_jsonl
-from tests.support.cases import each
 from tests.support.virtual_time import now, without_waiting
 
 if TYPE_CHECKING:
@@ -88,7 +87,7 @@ TONE = {
 }
 
 
-@each("judged", [False, True])
+@pytest.mark.parametrize("judged", [False, True])
 async def test_values_take_the_path_of_outputs(judged: bool) -> None:
     more: dict[str, Any] = (
         {"judge": Judge(), "config": {"custom_evaluations": [TONE]}} if judged else {}
@@ -144,20 +143,26 @@ async def test_values_take_the_path_of_outputs(judged: bool) -> None:
     assert [result | {"sample": 1} for result in results] == alone
 
 
-@each(
+@pytest.mark.parametrize(
     ("value", "error"),
     [
-        (True, None),
-        (2**64 - 1, None),
-        (math.nan, "ValueError: expected a finite number, not nan"),
-        (10**400, "OverflowError: "),
-        ("0.5", "not '0.5'"),
-        ({"a b": 1}, "ValueError: 'mine_a b' cannot be a key of the result: choose another name"),
-        ({"of_others": 1}, "'mine_of_others' cannot be a key"),
-        (TypeError("no\udcff"), r"TypeError: no\udcff"),
-        (JudgeError("rate_limited", "slow down"), "rate_limited: slow down"),
-        (asyncio.CancelledError(), "CancelledError"),
-        (SystemExit(0), "SystemExit: 0"),
+        pytest.param(True, None, id="boolean"),
+        pytest.param(2**64 - 1, None, id="64 bits"),
+        pytest.param(math.nan, "ValueError: expected a finite number, not nan", id="not a number"),
+        pytest.param(10**400, "OverflowError: ", id="too large"),
+        pytest.param("0.5", "not '0.5'", id="text"),
+        pytest.param(
+            {"a b": 1},
+            "ValueError: 'mine_a b' cannot be a key of the result: choose another name",
+            id="key with a space",
+        ),
+        pytest.param({"of_others": 1}, "'mine_of_others' cannot be a key", id="name of a key"),
+        pytest.param(TypeError("no\udcff"), r"TypeError: no\udcff", id="exception"),
+        pytest.param(
+            JudgeError("rate_limited", "slow down"), "rate_limited: slow down", id="judge error"
+        ),
+        pytest.param(asyncio.CancelledError(), "CancelledError", id="cancellation"),
+        pytest.param(SystemExit(0), "SystemExit: 0", id="exit"),
     ],
 )
 async def test_what_a_metric_may_return(value: Any, error: str | None) -> None:
@@ -257,25 +262,46 @@ async def test_async_metrics_have_the_limits_of_judges() -> None:
     assert sum(running) == 0
 
 
-@each(
+@pytest.mark.parametrize(
     ("name", "function", "error"),
     [
-        ("steps_score", brevity, "'steps_score' is already a key of results"),
-        (
+        pytest.param(
+            "steps_score", brevity, "'steps_score' is already a key of results", id="key of results"
+        ),
+        pytest.param(
             "retrieval_answer",
             brevity,
             "'retrieval_answer' is already the name of a built-in metric",
+            id="built-in metric",
         ),
-        ("tone", brevity, r"'tone' is already a key of custom_evaluations\[0\]"),
-        ("answer", metric(keys=["f1"])(given({})), "'answer_f1' is already"),
-        ("my_cost", brevity, "'my_cost': expected letters, digits, _ and -, and no end in _cost"),
-        ("x", lambda _: 1, r"function of \(question, response, result\): too many positional"),
-        (
+        pytest.param(
+            "tone",
+            brevity,
+            r"'tone' is already a key of custom_evaluations\[0\]",
+            id="key of an evaluation",
+        ),
+        pytest.param(
+            "answer", metric(keys=["f1"])(given({})), "'answer_f1' is already", id="key of its own"
+        ),
+        pytest.param(
+            "my_cost",
+            brevity,
+            "'my_cost': expected letters, digits, _ and -, and no end in _cost",
+            id="ending of costs",
+        ),
+        pytest.param(
+            "x",
+            lambda _: 1,
+            r"function of \(question, response, result\): too many positional",
+            id="too many arguments",
+        ),
+        pytest.param(
             "x",
             f"{CODE}nothing",
             "cannot import .*has no attribute 'nothing'; expected module:function",
+            id="no such function",
         ),
-        ("x", "orjson", "expected a function"),
+        pytest.param("x", "orjson", "expected a function", id="module"),
     ],
 )
 def test_a_metric_that_cannot_be(name: str, function: Any, error: str) -> None:

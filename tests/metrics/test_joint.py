@@ -18,7 +18,6 @@ from graphrag_eval_async.metrics.metric import Case
 from graphrag_eval_async.metrics.retrieval import retrieval_answer, retrieval_context
 from tests.judged.support import response, templates
 from tests.metrics.support import Judge, ScriptedMetricJudge, applies, evaluate
-from tests.support.cases import each
 
 JOINT = {"mode": "joint"}
 BOTH = {"retrieval_answer": JOINT, "retrieval_context": JOINT}
@@ -103,7 +102,13 @@ async def test_all_metrics_take_five_completions_and_two_embeddings(
     assert spent == pytest.approx(stream.usage.dollars)
 
 
-@each("reply", [for_both({1}, {2}, [[3]]), for_both({1}, {2}) | {"documents": []}])
+@pytest.mark.parametrize(
+    "reply",
+    [
+        pytest.param(for_both({1}, {2}, [[3]]), id="unknown document"),
+        pytest.param(for_both({1}, {2}) | {"documents": []}, id="no documents"),
+    ],
+)
 async def test_a_reply_with_a_problem_in_either_part_is_asked_for_once_more(reply: Any) -> None:
     judge = Judge(RetrievedForBoth=[reply, for_both({1}, {2}, [])])
     result, _ = await judged(judge, BOTH)
@@ -126,7 +131,9 @@ async def test_a_failure_is_shared_too() -> None:
     assert (judge.asked, stream.usage.shared_calls) == (["AnswerClaims"], 1)
 
 
-@each("answer", ["I don't know.", " "])
+@pytest.mark.parametrize(
+    "answer", [pytest.param("I don't know.", id="refusal"), pytest.param(" ", id="blank")]
+)
 async def test_a_refusal_scores_0(answer: str) -> None:
     judge = Judge(AnswerClaims=CLAIMS | {"actual_claims": [], "matches": []})
     result, _ = await judged(judge, {RAGAS: JOINT}, actual_answer=answer)
@@ -134,12 +141,12 @@ async def test_a_refusal_scores_0(answer: str) -> None:
     assert (f"{RAGAS}_similarity" in result) == bool(answer.strip())
 
 
-@each(
+@pytest.mark.parametrize(
     ("questions", "expected"),
     [
-        (["what?"], 0.6),
-        ([" ", "what?", "what?", "which?"], 0.6),
-        ([" "], None),
+        pytest.param(["what?"], 0.6, id="one question"),
+        pytest.param([" ", "what?", "what?", "which?"], 0.6, id="repeated questions"),
+        pytest.param([" "], None, id="blank question"),
     ],  # At most two count.
 )
 async def test_the_relevance_of_an_answer(questions: list[str], expected: float | None) -> None:
@@ -203,7 +210,14 @@ async def test_joint_scores_are_those_of_the_ranks(
     assert keys["retrieval_answer_recall_reason"] == "- S0.\n+ S1."
 
 
-@each("output", ["[]", '[{"text": ""}]', '[{"id": 1}, {"text": null}, {"text": " "}]'])
+@pytest.mark.parametrize(
+    "output",
+    [
+        pytest.param("[]", id="no documents"),
+        pytest.param('[{"text": ""}]', id="empty text"),
+        pytest.param('[{"id": 1}, {"text": null}, {"text": " "}]', id="no text"),
+    ],
+)
 async def test_nothing_retrieved_scores_0_without_a_call(output: Any) -> None:
     keys = await evaluate(answer_metric(), ScriptedMetricJudge(), case(step(output=output)))
     assert keys == {

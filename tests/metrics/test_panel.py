@@ -17,7 +17,6 @@ from graphrag_eval_async import (
 )
 from graphrag_eval_async.config import load_config
 from tests.metrics.support import Judge, claims
-from tests.support.cases import each
 
 MODEL = {"provider": "openai", "model": "m", "api_key": "k"}
 PRICES = {"input_usd_per_million": 1.0, "output_usd_per_million": 10.0}
@@ -73,7 +72,7 @@ async def test_scores_are_means_and_each_judge_is_shown() -> None:
     }
 
 
-@each("vote", ["mean", "majority"])
+@pytest.mark.parametrize("vote", ["mean", "majority"])
 async def test_votes(vote: str) -> None:
     for values in ([1, 0, 0], [1, 0], [0.2, 0.9, 1], ["good", "bad", "bad"], ["bad", "good"]):
         names = [*"abc"][: len(values)]
@@ -130,7 +129,7 @@ async def test_mistakes() -> None:
         await judged({"answer_correctness": {"judges": ["a", "b"]}}, Judge("m", {}))
 
 
-@each("function", [evaluate_stream, evaluate_agent])
+@pytest.mark.parametrize("function", [evaluate_stream, evaluate_agent])
 def test_rejudge_says_what_to_use_instead(function: Any) -> None:
     with pytest.raises(
         UsageError, match="rejudge= is gone; give the metric two `judges` with the same"

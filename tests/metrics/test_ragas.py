@@ -22,7 +22,6 @@ from graphrag_eval_async.metrics.judging import make_metric
 from graphrag_eval_async.metrics.metric import Case
 from graphrag_eval_async.metrics.ragas_bridge import ask_ragas, ragas_prompts
 from tests.metrics.ragas_support import Script, ScriptedJudge, ScriptedLLM, fixed, outcome
-from tests.support.cases import each
 from tests.support.deadlines import TEST_SECONDS
 
 from ragas.metrics import collections as ragas  # isort: skip
@@ -125,20 +124,51 @@ def test_without_the_package_the_extra_is_named(monkeypatch: pytest.MonkeyPatch)
 Q = {"question": "Q"}
 
 
-@each(
+@pytest.mark.parametrize(
     ("name", "prompt", "data"),
     [
-        ("answer_relevancy", "AnswerRelevancePrompt", {"response": "R {b} é"}),
-        ("answer_correctness", "StatementGeneratorPrompt", {"question": "Q", "answer": "A"}),
-        (
+        pytest.param(
+            "answer_relevancy",
+            "AnswerRelevancePrompt",
+            {"response": "R {b} é"},
+            id="answer relevancy",
+        ),
+        pytest.param(
+            "answer_correctness",
+            "StatementGeneratorPrompt",
+            {"question": "Q", "answer": "A"},
+            id="correctness statements",
+        ),
+        pytest.param(
             "answer_correctness",
             "CorrectnessClassifierPrompt",
             {**Q, "answer": ["S"], "ground_truth": []},
+            id="correctness verdicts",
         ),
-        ("context_recall", "ContextRecallPrompt", {**Q, "context": "C\n\0", "answer": "A"}),
-        ("context_precision", "ContextPrecisionPrompt", {**Q, "context": "C", "answer": "A"}),
-        ("faithfulness", "StatementGeneratorPrompt", {"question": "Q", "answer": "A"}),
-        ("faithfulness", "NLIStatementPrompt", {"context": "C", "statements": ["S", "é"]}),
+        pytest.param(
+            "context_recall",
+            "ContextRecallPrompt",
+            {**Q, "context": "C\n\0", "answer": "A"},
+            id="context recall",
+        ),
+        pytest.param(
+            "context_precision",
+            "ContextPrecisionPrompt",
+            {**Q, "context": "C", "answer": "A"},
+            id="context precision",
+        ),
+        pytest.param(
+            "faithfulness",
+            "StatementGeneratorPrompt",
+            {"question": "Q", "answer": "A"},
+            id="faithfulness statements",
+        ),
+        pytest.param(
+            "faithfulness",
+            "NLIStatementPrompt",
+            {"context": "C", "statements": ["S", "é"]},
+            id="faithfulness verdicts",
+        ),
     ],
 )
 async def test_prompts_are_those_of_ragas(name: str, prompt: str, data: dict[str, Any]) -> None:
@@ -152,18 +182,31 @@ async def test_prompts_are_those_of_ragas(name: str, prompt: str, data: dict[str
 NOT_BINARY = [ROW | {"attributed": 1}, ROW | {"attributed": -1}]
 
 
-@each(
+@pytest.mark.parametrize(
     ("name", "model", "reply", "key"),
     [
-        (
+        pytest.param(
             "answer_relevance",
             "AnswerRelevanceOutput",
             {"question": "a", "noncommittal": 2},
             "noncommittal",
+            id="noncommittal",
         ),
-        ("retrieval_answer", "ContextPrecisionOutput", {"reason": "", "verdict": 0.5}, "verdict"),
-        ("retrieval_answer", "ContextRecallOutput", {"classifications": NOT_BINARY}, "attributed"),
-        (NAME, "StatementGeneratorOutput", None, "the reply"),
+        pytest.param(
+            "retrieval_answer",
+            "ContextPrecisionOutput",
+            {"reason": "", "verdict": 0.5},
+            "verdict",
+            id="verdict",
+        ),
+        pytest.param(
+            "retrieval_answer",
+            "ContextRecallOutput",
+            {"classifications": NOT_BINARY},
+            "attributed",
+            id="attributed",
+        ),
+        pytest.param(NAME, "StatementGeneratorOutput", None, "the reply", id="statements"),
     ],
 )
 async def test_a_reply_that_does_not_fit_is_an_error(

@@ -19,7 +19,6 @@ from graphrag_eval_async.metrics.faithfulness import faithfulness
 from graphrag_eval_async.metrics.metric import Case
 from graphrag_eval_async.metrics.sparql_groundedness import sparql_groundedness
 from tests.metrics.support import ScriptedMetricJudge, applies, evaluate
-from tests.support.cases import each
 
 FAITHFULNESS = faithfulness(FaithfulnessConfig())
 RELEVANCE = context_relevance(ContextRelevanceConfig())
@@ -64,7 +63,14 @@ async def test_faithfulness_is_the_share_of_supported_claims() -> None:
     assert keys == {"faithfulness_reason": "the answer makes no claims"}
 
 
-@each("steps", [[retrieval()], [retrieval(None, " ")], [retrieval(), retrieval("")]])
+@pytest.mark.parametrize(
+    "steps",
+    [
+        pytest.param([retrieval()], id="no documents"),
+        pytest.param([retrieval(None, " ")], id="blank documents"),
+        pytest.param([retrieval(), retrieval("")], id="two steps"),
+    ],
+)
 async def test_nothing_retrieved_supports_no_claim_and_is_not_relevant(
     steps: list[dict[str, Any]],
 ) -> None:
@@ -99,7 +105,16 @@ async def test_context_relevance_is_the_mean_rating(ratings: list[int | None], s
     ]
 
 
-@each("ratings", [[], [(1, 1)], [(1, 1), (1, 2)], [(1, 1), (2, 3)], [(1, 1), (2, -1)]])
+@pytest.mark.parametrize(
+    "ratings",
+    [
+        pytest.param([], id="none"),
+        pytest.param([(1, 1)], id="one missing"),
+        pytest.param([(1, 1), (1, 2)], id="twice the same"),
+        pytest.param([(1, 1), (2, 3)], id="too high"),
+        pytest.param([(1, 1), (2, -1)], id="negative"),
+    ],
+)
 async def test_ratings_that_are_none_are_asked_for_once_more(
     ratings: list[tuple[int, int]],
 ) -> None:
@@ -159,7 +174,7 @@ GROUNDED = {
 }
 
 
-@each("name", GROUNDED)
+@pytest.mark.parametrize("name", GROUNDED)
 async def test_groundedness_of_values(name: str) -> None:
     answer, cells, told, expected = GROUNDED[name]
     asking = ScriptedMetricJudge(judged(**told))
@@ -180,12 +195,16 @@ async def test_each_query_has_its_share_of_the_rows_that_the_judge_sees() -> Non
     assert keys["sparql_groundedness_reason"].splitlines() == ["+ Foo (so)", last]
 
 
-@each(
+@pytest.mark.parametrize(
     ("given_case", "expected"),
     [
-        (case("a", retrieval("a"), query("a")), [1, 1, 1]),
-        (case(None, retrieval("a"), query("a")), [0, 1, 0]),
-        (case("a", retrieval("a") | {"output": "x"}, query(status="error")), [0, 0, 0]),
+        pytest.param(case("a", retrieval("a"), query("a")), [1, 1, 1], id="all there"),
+        pytest.param(case(None, retrieval("a"), query("a")), [0, 1, 0], id="no answer"),
+        pytest.param(
+            case("a", retrieval("a") | {"output": "x"}, query(status="error")),
+            [0, 0, 0],
+            id="nothing retrieved",
+        ),
     ],
 )
 def test_skipped_without_what_it_needs(given_case: Case, expected: list[int]) -> None:
