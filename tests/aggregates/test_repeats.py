@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,7 +12,6 @@ from graphrag_eval_async import compute_aggregates
 from tests.aggregates.made import aggregated, result
 from tests.aggregates.oracle import repeats_of
 from tests.aggregates.strategies import judged, results
-from tests.support.cases import each
 from tests.support.summaries import summary_of
 
 SCORED = {"reference_steps": [[]], "actual_steps": [{"name": "x"}], "reference_answer": "a"}
@@ -39,19 +39,26 @@ def test_rates_are_those_of_all_ways_to_take_samples(
         assert group.get("repeats", {}) == repeats_of(own, include_errors=include_errors)
 
 
-@each(
+@pytest.mark.parametrize(
     ("samples", "right", "counted"),
     [
-        ([RIGHT, ERROR], 0.5, 2),
-        ([RIGHT, UNANSWERED], 0.5, 2),
-        ([UNANSWERED, UNANSWERED], 1.0, 2),  # Nothing judges answers.
-        ([RIGHT, RIGHT | {"answer_f1": 0.4}], 0.5, 2),
-        ([RIGHT, RIGHT | {"steps_score": 0.9}], 0.5, 2),
-        ([RIGHT, RIGHT, JUDGE_FAILED], 1.0, 2),
-        ([RIGHT, RIGHT, SCORED | {"actual_answer": "a", "execution_error": "no"}], 1.0, 2),
-        ([RIGHT, SCORED | {"actual_steps": None}], 0.5, 2),
-        ([ERROR, ERROR], None, 0),  # Nothing scores them.
-        ([SCORED, SCORED], None, 0),
+        pytest.param([RIGHT, ERROR], 0.5, 2, id="an error"),
+        pytest.param([RIGHT, UNANSWERED], 0.5, 2, id="no answer"),
+        pytest.param(
+            [UNANSWERED, UNANSWERED], 1.0, 2, id="no answer at all"
+        ),  # Nothing judges answers.
+        pytest.param([RIGHT, RIGHT | {"answer_f1": 0.4}], 0.5, 2, id="a wrong answer"),
+        pytest.param([RIGHT, RIGHT | {"steps_score": 0.9}], 0.5, 2, id="wrong steps"),
+        pytest.param([RIGHT, RIGHT, JUDGE_FAILED], 1.0, 2, id="a judge that failed"),
+        pytest.param(
+            [RIGHT, RIGHT, SCORED | {"actual_answer": "a", "execution_error": "no"}],
+            1.0,
+            2,
+            id="an execution that failed",
+        ),
+        pytest.param([RIGHT, SCORED | {"actual_steps": None}], 0.5, 2, id="no steps"),
+        pytest.param([ERROR, ERROR], None, 0, id="only errors"),  # Nothing scores them.
+        pytest.param([SCORED, SCORED], None, 0, id="only scores"),
     ],
 )
 def test_right_samples(samples: list[dict[str, Any]], right: float | None, counted: int) -> None:

@@ -13,7 +13,6 @@ import pytest
 from graphrag_eval_async import RunningAggregates, compare, evaluate_file, scale
 from graphrag_eval_async.errors import AggregationError, UsageError
 from tests.aggregates.made import aggregated, result
-from tests.support.cases import each
 
 
 def test_order_of_templates() -> None:
@@ -36,8 +35,19 @@ def test_a_snapshot_belongs_to_the_caller() -> None:
     assert json.dumps(aggregates.snapshot()) == expected
 
 
-@each("value", [float("nan"), 2**64, True, "1", {}])
-@each("place", ["elapsed_sec", "my_cost", "retrieval_context_recall", "step_cost"])
+@pytest.mark.parametrize(
+    "value",
+    [
+        pytest.param(float("nan"), id="not a number"),
+        pytest.param(2**64, id="65 bits"),
+        pytest.param(True, id="a boolean"),
+        pytest.param("1", id="text"),
+        pytest.param({}, id="an object"),
+    ],
+)
+@pytest.mark.parametrize(
+    "place", ["elapsed_sec", "my_cost", "retrieval_context_recall", "step_cost"]
+)
 def test_a_bad_number_is_refused_and_nothing_is_counted(place: str, value: Any) -> None:
     aggregates = aggregated([result(steps_score=1.0)])
     before = json.dumps(aggregates.snapshot())
@@ -145,13 +155,13 @@ def test_another_version_is_named_with_the_cure() -> None:
         RunningAggregates.from_bytes(sealed(DATA[HEADER.size :], version=2))
 
 
-@each(
+@pytest.mark.parametrize(
     "data",
     [
-        "text",
-        sealed(DATA[HEADER.size :], magic=b"GEAB"),
-        sealed(b"\x91" * 100_000),
-        sealed(msgspec.msgpack.encode([False, {}, {}, "more"])),
+        pytest.param("text", id="text"),
+        pytest.param(sealed(DATA[HEADER.size :], magic=b"GEAB"), id="another magic"),
+        pytest.param(sealed(b"\x91" * 100_000), id="deep"),
+        pytest.param(sealed(msgspec.msgpack.encode([False, {}, {}, "more"])), id="another form"),
     ],
 )
 def test_what_is_no_state_is_refused(data: Any) -> None:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import random
 from collections import Counter
 
+import pytest
+
 from graphrag_eval_async import Reference, RunningAggregates, evaluate_stream
 from tests.aggregates.made import aggregated, result
-from tests.support.cases import each
 
 MOST = 1000
 
 
-@each("names", [900, 1100, 5000])
+@pytest.mark.parametrize("names", [900, 1100, 5000])
 def test_counts_are_kept_however_results_are_split(names: int) -> None:
     rnd = random.Random(names)
     population = [*(f"step {number}" for number in range(names)), "\ud800", "other"]

@@ -9,19 +9,19 @@ import pytest
 
 from graphrag_eval_async import AggregationError, RunningAggregates
 from tests.aggregates.made import aggregated, bits, result
-from tests.support.cases import each
 
 
-@each(
+@pytest.mark.parametrize(
     ("tags", "shown"),
     [
-        (None, {}),
-        (["hard", "spatial"], {"hard": ["true"], "spatial": ["true"]}),
-        (
+        pytest.param(None, {}, id="none"),
+        pytest.param(["hard", "spatial"], {"hard": ["true"], "spatial": ["true"]}, id="names"),
+        pytest.param(
             {"hops": 2, "share": 0.5, "easy": False},
             {"easy": ["false"], "hops": ["2"], "share": ["0.5"]},
+            id="values",
         ),
-        ({" hops ": " 2 "}, {"hops": ["2"]}),
+        pytest.param({" hops ": " 2 "}, {"hops": ["2"]}, id="spaces"),
     ],
 )
 def test_tags_become_text(tags: Any, shown: dict[str, list[str]]) -> None:
@@ -29,14 +29,22 @@ def test_tags_become_text(tags: Any, shown: dict[str, list[str]]) -> None:
     assert {key: [*values] for key, values in per_tag.items()} == shown
 
 
-@each(
+@pytest.mark.parametrize(
     ("tags", "problem"),
     [
-        ("hard", "tags: expected an object or a list of names, got 'hard'"),
-        ([2], "tags: expected an object or a list of names, got list"),
-        ({"a": 1, " a ": 2}, "tags.a: given twice; spaces around it do not count"),
-        ({"a=b": 1}, "tags: expected a key without =, [ and ], got 'a=b'"),
-        ({"a": None}, "tags.a: expected a string, a number or a boolean, got None"),
+        pytest.param("hard", "tags: expected an object or a list of names, got 'hard'", id="text"),
+        pytest.param([2], "tags: expected an object or a list of names, got list", id="a number"),
+        pytest.param(
+            {"a": 1, " a ": 2},
+            "tags.a: given twice; spaces around it do not count",
+            id="given twice",
+        ),
+        pytest.param(
+            {"a=b": 1}, "tags: expected a key without =, [ and ], got 'a=b'", id="an equals sign"
+        ),
+        pytest.param(
+            {"a": None}, "tags.a: expected a string, a number or a boolean, got None", id="null"
+        ),
     ],
 )
 def test_a_result_with_invalid_tags_is_not_counted(tags: Any, problem: str) -> None:
@@ -47,7 +55,13 @@ def test_a_result_with_invalid_tags_is_not_counted(tags: Any, problem: str) -> N
     assert "per_tag" not in aggregates.snapshot()
 
 
-@each("tags", [{f"k{i:02}": 0 for i in range(22)}, {}])
+@pytest.mark.parametrize(
+    "tags",
+    [
+        pytest.param({f"k{i:02}": 0 for i in range(22)}, id="many keys"),
+        pytest.param({}, id="one key"),
+    ],
+)
 def test_the_same_tags_count_beyond_the_limits_in_any_order(tags: dict[str, int]) -> None:
     some = [
         result(question_id=f"q{i}", steps_score=1, tags={**tags, "n": i - 115, "x": i % 2})

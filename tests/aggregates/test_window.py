@@ -15,7 +15,6 @@ from graphrag_eval_async import Last, RunningAggregates, Seconds
 from graphrag_eval_async.errors import AggregationError, UsageError
 from tests.aggregates.made import aggregated, bits, result
 from tests.aggregates.strategies import TEMPLATES, judged, results, scored
-from tests.support.cases import each
 from tests.support.deadlines import WAIT_SECONDS
 
 ONE = results() | scored() | judged()
@@ -87,7 +86,7 @@ def test_what_cannot_be_done_with_windows() -> None:
             wrong()
 
 
-@each("status", ["success", "error"])
+@pytest.mark.parametrize("status", ["success", "error"])
 def test_what_has_left_takes_no_memory(status: str) -> None:
     windowed, steps = RunningAggregates(window=Last(10)), []
     for i in range(1000):

@@ -15,7 +15,6 @@ from scipy.stats import t as student
 from graphrag_eval_async import UsageError, calibrate, compare
 from graphrag_eval_async.inference.labels import LabelSample
 from tests.inference.labelled import label, result
-from tests.support.cases import each
 
 Items = list[dict[str, Any]]
 
@@ -44,7 +43,7 @@ def test_a_worked_example() -> None:
     assert row["mean_label"] == pytest.approx(4.25 / 8)
 
 
-@each("labelled", [100, 250, 400])
+@pytest.mark.parametrize("labelled", [100, 250, 400])
 def test_the_corrected_mean_is_that_of_the_formula(labelled: int) -> None:
     results, labels = judged(400)
     found = calibrate(results, labels[:labelled], chosen_at_random=True, level=0.9)["overall"][
@@ -125,16 +124,16 @@ def line_of(item: dict[str, Any]) -> str:
 RESULTS = [result(1, 1.0, sample=1), result(1, 0.0, sample=2), result(2), result(3, 1.0, sample=1)]
 
 
-@each(
+@pytest.mark.parametrize(
     ("question", "more", "reason"),
     [
-        (1, {"sample": 2}, None),
-        (1, {"sha256": line_of(RESULTS[1])}, None),
-        (1, {}, "several_results"),
-        (3, {"sample": 2}, "no_such_sample"),
-        (3, {"sha256": line_of(RESULTS[1])}, "other_sha256"),
-        (2, {}, "no_score"),
-        (4, {}, "unknown_question_id"),
+        pytest.param(1, {"sample": 2}, None, id="sample"),
+        pytest.param(1, {"sha256": line_of(RESULTS[1])}, None, id="hash"),
+        pytest.param(1, {}, "several_results", id="several results"),
+        pytest.param(3, {"sample": 2}, "no_such_sample", id="unknown sample"),
+        pytest.param(3, {"sha256": line_of(RESULTS[1])}, "other_sha256", id="another hash"),
+        pytest.param(2, {}, "no_score", id="no score"),
+        pytest.param(4, {}, "unknown_question_id", id="unknown question"),
     ],
 )
 def test_which_labels_are_used(question: int, more: dict[str, Any], reason: str | None) -> None:

@@ -19,7 +19,6 @@ from graphrag_eval_async.inference.confidence import (
     confidence_sequence,
     differ,
 )
-from tests.support.cases import each
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -50,7 +49,7 @@ def slow_log_wealth(mean: float, values: Iterable[float]) -> float:
     return log(wealth)
 
 
-@each(("chance", "level"), [(0.03, 0.95), (0.2, 0.8), (0.5, 0.95), (0.95, 0.8)])
+@pytest.mark.parametrize(("chance", "level"), [(0.03, 0.95), (0.2, 0.8), (0.5, 0.95), (0.95, 0.8)])
 def test_exact_probability_that_any_interval_is_wrong(chance: float, level: float) -> None:
     """For coins, by the exact probability of each count of heads that no interval was wrong
     before.
@@ -108,14 +107,14 @@ def test_ends_are_where_the_wealth_meets_the_target(
 few = st.lists(st.floats(0, 1) | st.sampled_from([0.0, 1.0]), min_size=1, max_size=40)
 
 
-@each(
+@pytest.mark.parametrize(
     ("higher", "lower"),
     [
-        ([1.0] * 9 + [0.0], [0.0] * 8 + [1.0] * 2),
-        ([1.0] * 5, [0.0] * 5),
-        ([0.9, 0.8, 0.95, 0.7] * 5, [0.4, 0.8, 0.2] * 4),
-        ([0.5] * 20, [0.45] * 20),
-        ([1.0] * 12 + [0.0] * 8, [1.0] * 11 + [0.0] * 9),
+        pytest.param([1.0] * 9 + [0.0], [0.0] * 8 + [1.0] * 2, id="one failure"),
+        pytest.param([1.0] * 5, [0.0] * 5, id="few"),
+        pytest.param([0.9, 0.8, 0.95, 0.7] * 5, [0.4, 0.8, 0.2] * 4, id="fractions"),
+        pytest.param([0.5] * 20, [0.45] * 20, id="close"),
+        pytest.param([1.0] * 12 + [0.0] * 8, [1.0] * 11 + [0.0] * 9, id="overlapping"),
     ],
 )
 def test_means_differ_if_the_wealth_against_each_common_mean_is_large(
@@ -140,8 +139,8 @@ def chance_of_heads(heads: int, coins: int, chance: float) -> float:
     return math.comb(coins, heads) * chance**heads * (1 - chance) ** (coins - heads)
 
 
-@each("error", [0.5, 0.2, 0.05])
-@each("chance", [0.1, 0.5, 0.9])
+@pytest.mark.parametrize("error", [0.5, 0.2, 0.05])
+@pytest.mark.parametrize("chance", [0.1, 0.5, 0.9])
 def test_exact_probability_that_equal_means_differ(chance: float, error: float) -> None:
     wrong = 0.0
     for before in range(31):

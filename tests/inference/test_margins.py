@@ -13,7 +13,6 @@ from graphrag_eval_async import UsageError, compare
 from graphrag_eval_async.inference.one_look import change_interval
 from tests.inference.test_comparison import result
 from tests.inference.test_verdicts import scored
-from tests.support.cases import each
 
 if TYPE_CHECKING:
     from tests.inference.test_comparison import Results
@@ -58,13 +57,25 @@ def test_what_has_no_value_does_not_flatter() -> None:
     assert "1 of 400 results lack answer_f1" in row["reason"]
 
 
-@each(
+@pytest.mark.parametrize(
     ("margins", "told"),
     [
-        ({"steps_score": 0}, "steps_score: expected a margin above 0, got 0"),
-        ({"steps_score": 2}, "a change of steps_score is from 0 to 1, not 2; for 2%, write 0.02"),
-        ({"step_score": 0.1}, "no result has the metric 'step_score'; did you mean steps_score"),
-        (0.1, "non_inferior: expected a dict of margins by metric, got 0.1"),
+        pytest.param(
+            {"steps_score": 0}, "steps_score: expected a margin above 0, got 0", id="zero"
+        ),
+        pytest.param(
+            {"steps_score": 2},
+            "a change of steps_score is from 0 to 1, not 2; for 2%, write 0.02",
+            id="percent",
+        ),
+        pytest.param(
+            {"step_score": 0.1},
+            "no result has the metric 'step_score'; did you mean steps_score",
+            id="misspelt metric",
+        ),
+        pytest.param(
+            0.1, "non_inferior: expected a dict of margins by metric, got 0.1", id="no dict"
+        ),
     ],
 )
 def test_margins_that_are_none(margins: Any, told: str) -> None:

@@ -14,7 +14,6 @@ from scipy import stats
 
 from graphrag_eval_async import RunningAggregates, UsageError, compute_aggregates
 from graphrag_eval_async.inference.one_look import change_interval, student_quantile
-from tests.support.cases import each
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -39,15 +38,20 @@ def shown(scores: Iterable[Sequence[float]], metric: str = "steps_score") -> dic
 # Means
 
 
-@each("df", [1, 2, 3, 19, 50, 200, 201, 10**6])
-@each("p", [0.6, 0.975, 0.9995])
+@pytest.mark.parametrize("df", [1, 2, 3, 19, 50, 200, 201, 10**6])
+@pytest.mark.parametrize("p", [0.6, 0.975, 0.9995])
 def test_student_quantiles(p: float, df: int) -> None:
     assert student_quantile(p, df) == pytest.approx(stats.t.ppf(p, df), rel=1e-9)
 
 
-@each(
+@pytest.mark.parametrize(
     "values",
-    [[0.2, 0.9, 0.5, 0.75, 0.4, 0.6], [1, 1, 0.5, 1, 1, 1, 1], [0.5, 0.5001], [0, 0, 1, 0.2]],
+    [
+        pytest.param([0.2, 0.9, 0.5, 0.75, 0.4, 0.6], id="fractions"),
+        pytest.param([1, 1, 0.5, 1, 1, 1, 1], id="mostly 1"),
+        pytest.param([0.5, 0.5001], id="two values"),
+        pytest.param([0, 0, 1, 0.2], id="mostly 0"),
+    ],
 )
 def test_scores_from_0_to_1_have_the_score_interval(values: list[float]) -> None:
     """Its ends are the means that are as far away as their own standard error, times t, allows."""
@@ -60,7 +64,7 @@ def test_scores_from_0_to_1_have_the_score_interval(values: list[float]) -> None
     assert 0 <= interval["low"] < mean < interval["high"] <= 1
 
 
-@each("heads", [0, 3, 7, 8])
+@pytest.mark.parametrize("heads", [0, 3, 7, 8])
 def test_coins_have_the_interval_of_wilson(heads: int) -> None:
     """With repeats that all agree, each question is one coin."""
     expected = stats.binomtest(heads, 8).proportion_ci(0.95, "wilson")

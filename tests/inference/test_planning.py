@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from graphrag_eval_async import UsageError, plan_questions
-from tests.support.cases import each
 
 
 def results(scores: Any, **more: Any) -> list[dict[str, Any]]:
@@ -95,14 +94,14 @@ def test_results_without_a_value_are_counted() -> None:
     assert (rate["questions"], rate["missing"]) == ([4], [0])
 
 
-@each("fall", [0.0, 0.1])
+@pytest.mark.parametrize("fall", [0.0, 0.1])
 def test_the_same_change_of_every_question_plans_nothing(fall: float) -> None:
     scores = np.array([[0.2], [0.7], [0.9], [0.4]])
     with pytest.raises(UsageError, match="every question changes by the same amount"):
         plan_questions(0.05, results(scores), results(scores - fall))
 
 
-@each(("level", "least"), [(0.9, 5), (0.95, 6), (0.99, 8)])
+@pytest.mark.parametrize(("level", "least"), [(0.9, 5), (0.95, 6), (0.99, 8)])
 def test_no_fewer_questions_than_can_decide(level: float, least: int) -> None:
     """The smallest p of a sign-flip test of n changes is 2 ** (1 - n)."""
     assert plan_questions(0.5, sd=0.01, level=level, primary=["steps_score"])["paired"] == least

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from graphrag_eval_async.inference.sign_flips import DRAWS, MAX_CHANGED, least_p, sign_flip_test
-from tests.support.cases import each
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,8 +47,8 @@ def test_p_by_enumeration(changes: list[float]) -> None:
     assert sign_flip_test(changes) == pytest.approx(plain_p(changes))
 
 
-@each("n", [60, 400])
-@each("shift", [0.0, 0.15, 0.4])
+@pytest.mark.parametrize("n", [60, 400])
+@pytest.mark.parametrize("shift", [0.0, 0.15, 0.4])
 def test_p_of_many_changes_is_about_that_of_the_normal_distribution(n: int, shift: float) -> None:
     """Under random signs, the sum has the mean 0 and the variance of the sum of squares."""
     changes = np.random.default_rng(n).normal(shift, 1, n)
@@ -79,18 +78,18 @@ def test_the_smallest_p_is_that_of_changes_with_one_sign(changes: list[float]) -
     assert least_p(changes) <= sign_flip_test(changes)
 
 
-@each(
+@pytest.mark.parametrize(
     ("changes", "expected"),
     [
-        ([], 1.0),
-        ([0.0] * 5, 1.0),
-        ([-0.5], 1.0),
-        ([0.5, -0.2, 0.0], 0.5),
+        pytest.param([], 1.0, id="no changes"),
+        pytest.param([0.0] * 5, 1.0, id="only zeros"),
+        pytest.param([-0.5], 1.0, id="one change"),
+        pytest.param([0.5, -0.2, 0.0], 0.5, id="three changes"),
         # As large as the rounding errors of the others, it counts as 0.
-        ([1.0, -1.0, 1.0, 1e-13], 0.25),
-        ([1.0] * 2000, 0.0),
+        pytest.param([1.0, -1.0, 1.0, 1e-13], 0.25, id="rounding noise"),
+        pytest.param([1.0] * 2000, 0.0, id="many equal changes"),
         # Signs are sampled, which gives no smaller p.
-        ([1.0] * (MAX_CHANGED + 1), 2 / (DRAWS + 1)),
+        pytest.param([1.0] * (MAX_CHANGED + 1), 2 / (DRAWS + 1), id="too many changes"),
     ],
 )
 def test_the_smallest_p_of(changes: list[float], expected: float) -> None:

@@ -21,7 +21,6 @@ from graphrag_eval_async.inference.pairs import Drop, SideCounts
 from graphrag_eval_async.inference.systems import RunningSystems
 from graphrag_eval_async.inference.verdicts import non_inferiority
 from tests.inference.test_comparison import compared, result
-from tests.support.cases import each
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -121,7 +120,7 @@ def test_a_plan_keeps_its_promise() -> None:
     assert verdicts.count("worse") / 300 == pytest.approx(0.8, abs=0.06)
 
 
-@each(("labels", "results"), [(100, 150), (100, 1000), (300, 5000)])
+@pytest.mark.parametrize(("labels", "results"), [(100, 150), (100, 1000), (300, 5000)])
 def test_the_interval_of_a_corrected_mean_covers_that_of_people(labels: int, results: int) -> None:
     """Of 1,000 draws of results by a judge that is wrong in one way; with 100 labels a bit less."""
     random, covered, errors = np.random.default_rng(labels + results), 0, []

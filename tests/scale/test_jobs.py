@@ -34,7 +34,6 @@ from tests.scale.responses import CONFIG, Judge
 from tests.scale.responses import REFERENCE as JUDGED_REFERENCE
 from tests.scale.responses import response as judged_response
 from tests.scale.support import BAD, GOOD, REFERENCE, in_one_process, told
-from tests.support.cases import each
 from tests.support.data import answer, templates
 from tests.support.deadlines import WAIT_SECONDS, until
 
@@ -95,7 +94,9 @@ def random_files(folder: Path, seed: int) -> list[str]:
     return paths
 
 
-@each(("seed", "shard"), [(1, None), (2, None), (3, None), (4, "0/2"), (5, "2/3")])
+@pytest.mark.parametrize(
+    ("seed", "shard"), [(1, None), (2, None), (3, None), (4, "0/2"), (5, "2/3")]
+)
 async def test_several_processes_give_what_one_gives(
     tmp_path: Path, seed: int, shard: str | None
 ) -> None:

@@ -21,7 +21,6 @@ from graphrag_eval_async import (
 )
 from tests.aggregates.made import aggregated
 from tests.scale.support import FILES, REFERENCE, told, write
-from tests.support.cases import each
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -80,7 +79,16 @@ def test_all_shards_give_what_one_run_gives(files: Any, count: int, packed: list
         assert merged.snapshot()["macro"] == aggregates.snapshot()["macro"]
 
 
-@each("shard", ["3/3", "a/3", "-1/3", (3, 3), 5])
+@pytest.mark.parametrize(
+    "shard",
+    [
+        pytest.param("3/3", id="3 of 3"),
+        pytest.param("a/3", id="a letter"),
+        pytest.param("-1/3", id="negative"),
+        pytest.param((3, 3), id="pair"),
+        pytest.param(5, id="number"),
+    ],
+)
 def test_what_is_no_shard(shard: Any) -> None:
     with pytest.raises(UsageError, match="shard: expected INDEX/COUNT"):
         read_jsonl("x.jsonl", shard=shard)

@@ -15,7 +15,6 @@ import pytest
 from graphrag_eval_async import Follower, Position, evaluate_stream, follow_jsonl
 from graphrag_eval_async.errors import UsageError
 from tests.sources.followed import append, open_files, text
-from tests.support.cases import each
 from tests.support.data import answer, templates
 from tests.support.deadlines import join, until, wait
 from tests.support.loop import settle
@@ -187,29 +186,72 @@ async def test_lag(log: Path) -> None:
     await lines.aclose()
 
 
-NO_PATHS: list[Any] = [None, 5, [], "", b"a", [b"a"], ["a", None], [""], {}]
+NO_PATHS: dict[str, Any] = {
+    "null": None,
+    "a number": 5,
+    "an empty list": [],
+    "empty text": "",
+    "bytes": b"a",
+    "a list of bytes": [b"a"],
+    "a list with null": ["a", None],
+    "a list of empty text": [""],
+    "an object": {},
+}
 
 
-@each(
+@pytest.mark.parametrize(
     ("options", "problem"),
     [
-        ({"poll_interval": 0}, "poll_interval: expected seconds, more than 0, got 0"),
-        ({"poll_interval": float("nan")}, "poll_interval: "),
-        ({"rotate_wait": -0.1}, "rotate_wait: expected seconds, 0 or more, got -0.1"),
-        ({"idle_timeout": "1"}, "idle_timeout: "),
-        ({"ignore_older": True}, "ignore_older: expected seconds, 0 or more, got True"),
-        (
+        pytest.param(
+            {"poll_interval": 0},
+            "poll_interval: expected seconds, more than 0, got 0",
+            id="no poll interval",
+        ),
+        pytest.param({"poll_interval": float("nan")}, "poll_interval: ", id="poll interval of NaN"),
+        pytest.param(
+            {"rotate_wait": -0.1},
+            "rotate_wait: expected seconds, 0 or more, got -0.1",
+            id="negative rotate wait",
+        ),
+        pytest.param({"idle_timeout": "1"}, "idle_timeout: ", id="idle timeout of text"),
+        pytest.param(
+            {"ignore_older": True},
+            "ignore_older: expected seconds, 0 or more, got True",
+            id="age of a boolean",
+        ),
+        pytest.param(
             {"exclude": "*.debug.jsonl"},
             'exclude: expected a list of globs, such as ["*.debug.jsonl"]',
+            id="exclude of text",
         ),
-        ({"start": "middle"}, 'start: expected "beginning", "end" or a Position, got \'middle\''),
-        ({"stop": True}, "stop: expected an event, got True"),
-        *(({"path": path}, "path: expected a path, or a list of paths, got ") for path in NO_PATHS),
-        ({"path": "a/*.gz"}, "compressed files cannot be followed; read_jsonl (on the command"),
-        ({"path": ["log.jsonl", "-"]}, "reads standard input; ./- is a file of that name"),
-        (
+        pytest.param(
+            {"start": "middle"},
+            'start: expected "beginning", "end" or a Position, got \'middle\'',
+            id="unknown start",
+        ),
+        pytest.param({"stop": True}, "stop: expected an event, got True", id="stop of a boolean"),
+        *(
+            pytest.param(
+                {"path": path},
+                "path: expected a path, or a list of paths, got ",
+                id=f"path of {name}",
+            )
+            for name, path in NO_PATHS.items()
+        ),
+        pytest.param(
+            {"path": "a/*.gz"},
+            "compressed files cannot be followed; read_jsonl (on the command",
+            id="compressed",
+        ),
+        pytest.param(
+            {"path": ["log.jsonl", "-"]},
+            "reads standard input; ./- is a file of that name",
+            id="standard input",
+        ),
+        pytest.param(
             {"path": "https://a:b@host/log?key"},
             "https://host/log: addresses cannot be followed; read_jsonl",
+            id="address",
         ),
     ],
 )

@@ -18,7 +18,6 @@ import pytest
 from graphrag_eval_async import evaluate_stream, follow_jsonl
 from graphrag_eval_async.sources.follow.names import rotated_from
 from tests.sources.followed import Reader, append, open_files, text, tick
-from tests.support.cases import each
 from tests.support.data import answer, templates
 
 if TYPE_CHECKING:
@@ -343,7 +342,7 @@ def test_no_descriptor_for_a_compressed_log(log: Path) -> None:
         assert list(reader.logs.unread.reasons.values()) == ["cannot be read: Too many open files"]
 
 
-@each("fault", ["cut", "no gzip", "empty"])
+@pytest.mark.parametrize("fault", ["cut", "no gzip", "empty"])
 def test_damaged_files(log: Path, fault: str, caplog: pytest.LogCaptureFixture) -> None:
     lines = [f"{number:02} {os.urandom(4000).hex()}" for number in range(20)]
     data = gzip.compress("\n".join([*lines, ""]).encode())

@@ -15,7 +15,6 @@ from fsspec.implementations.memory import MemoryFileSystem
 from graphrag_eval_async import SourceError, UsageError, evaluate_stream, read_jsonl
 from tests.cli.support import ROOT, run
 from tests.sources.served import serving
-from tests.support.cases import each
 from tests.support.data import templates
 from tests.support.deadlines import WAIT_SECONDS
 
@@ -42,7 +41,7 @@ async def read(path: Any) -> list[tuple[int, bytes]]:
     return [(line.offset, line.data) async for line in read_jsonl(path)]
 
 
-@each("ranges", [True, False])
+@pytest.mark.parametrize("ranges", [True, False])
 async def test_an_address_is_read_like_a_file(tmp_path: Path, ranges: bool) -> None:
     local = tmp_path / "log.jsonl"
     local.write_bytes(LONG)
@@ -108,12 +107,20 @@ async def test_another_version_is_another_file(memory: Any) -> None:
     ]
 
 
-@each(
+@pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"status": 403}, "access was refused; check the credentials in the environment"),
-        ({"status": 404}, "there is no such file"),
-        ({"status": 503}, r"cannot be read \(status 503\); try again, or download the file"),
+        pytest.param(
+            {"status": 403},
+            "access was refused; check the credentials in the environment",
+            id="refused",
+        ),
+        pytest.param({"status": 404}, "there is no such file", id="missing"),
+        pytest.param(
+            {"status": 503},
+            r"cannot be read \(status 503\); try again, or download the file",
+            id="unavailable",
+        ),
     ],
 )
 async def test_errors_name_the_address_without_secrets(wrong: dict[str, Any], message: str) -> None:

@@ -9,10 +9,10 @@ import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+import pytest
 import uvloop
 
 from graphrag_eval_async import Question, evaluate_agent, evaluate_stream, load_reference
-from tests.support.cases import each
 from tests.support.data import answer, heavy, templates
 from tests.support.deadlines import WAIT_SECONDS, in_time, until, wait
 from tests.support.loop import Source, leaving_nothing, settle
@@ -20,11 +20,13 @@ from tests.support.loop import Source, leaving_nothing, settle
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    import pytest
 
 REFERENCE = load_reference(templates(3))
 ANSWERS = [answer(i) for i in range(3)]
-LOOPS = [asyncio.new_event_loop, uvloop.new_event_loop]
+LOOPS = [
+    pytest.param(asyncio.new_event_loop, id="asyncio"),
+    pytest.param(uvloop.new_event_loop, id="uvloop"),
+]
 
 
 def endless() -> Source:
@@ -129,7 +131,7 @@ async def guarded(leave: Callable[[], Awaitable[None]]) -> None:
         gc.collect()
 
 
-@each("new_loop", LOOPS)
+@pytest.mark.parametrize("new_loop", LOOPS)
 def test_leaving(
     new_loop: Callable[[], asyncio.AbstractEventLoop], caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -140,7 +142,7 @@ def test_leaving(
     assert caplog.text == ""
 
 
-@each("new_loop", LOOPS)
+@pytest.mark.parametrize("new_loop", LOOPS)
 def test_leaving_the_loop_itself(new_loop: Callable[[], asyncio.AbstractEventLoop]) -> None:
     kept = []
 

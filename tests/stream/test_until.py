@@ -25,7 +25,6 @@ from graphrag_eval_async import (
     read_jsonl,
 )
 from graphrag_eval_async.inference.until import Deciding, Sample
-from tests.support.cases import each
 from tests.support.data import answer
 from tests.support.deadlines import WAIT_SECONDS, in_time
 from tests.support.journals import CONFIG, QUESTIONS, TEMPLATES, Gates, results_of
@@ -266,13 +265,17 @@ async def test_journaled_lines_do_not_count_as_remaining(
 # What cannot be
 
 
-@each(
+@pytest.mark.parametrize(
     ("until", "told"),
     [
-        ("sum:steps_score > 0.5", "no template 'sum'; there are: sums, other: one"),
-        ("answer_recall > 0.5", "answer_recall is not judged"),
-        ("steps_score > 2", "steps_score is from 0 to 1, not 2"),
-        (0.5, "expected .TEMPLATE:.METRIC"),
+        pytest.param(
+            "sum:steps_score > 0.5",
+            "no template 'sum'; there are: sums, other: one",
+            id="unknown template",
+        ),
+        pytest.param("answer_recall > 0.5", "answer_recall is not judged", id="not judged"),
+        pytest.param("steps_score > 2", "steps_score is from 0 to 1, not 2", id="out of range"),
+        pytest.param(0.5, "expected .TEMPLATE:.METRIC", id="number"),
     ],
 )
 def test_conditions_that_cannot_be_decided(tmp_path: Path, until: Any, told: str) -> None:
