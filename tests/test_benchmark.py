@@ -8,11 +8,12 @@ from itertools import permutations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+import pytest
+
 from docs.benchmark import CONFIG, LEVEL, MADE, QUESTIONS, differences, right, runs
 from examples.benchmark import make
 from examples.benchmark.agents import STORE
 from tests.cli.support import from_jsonl, run
-from tests.support.cases import each
 from tests.support.example_server import endpoint
 
 if TYPE_CHECKING:
@@ -29,12 +30,12 @@ def test_graph_and_questions_are_those_of_the_script(tmp_path: Path) -> None:
         )
 
 
-@each("name", MADE)
+@pytest.mark.parametrize("name", MADE)
 def test_page_and_picture_are_those_of_a_run(name: str) -> None:
     assert (DOCS / name).read_text() == MADE[name](), "python -m docs.benchmark writes it"
 
 
-@each("agent", ["keywords", "grammar"])
+@pytest.mark.parametrize("agent", ["keywords", "grammar"])
 def test_asked_agents_score_as_those_of_the_page(agent: str, tmp_path: Path) -> None:
     """Except that the server has no errors: an agent that raises has no query."""
     output = tmp_path / "results.jsonl"

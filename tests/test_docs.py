@@ -22,7 +22,6 @@ from graphrag_eval_async.records.line import LARGE_BYTES
 from graphrag_eval_async.steps import comparators
 from graphrag_eval_async.steps.failure import CLASSES
 from tests.steps import test_comparators
-from tests.support.cases import each
 from tests.support.deadlines import PROCESS_SECONDS
 from tests.test_imports import RANK
 
@@ -68,20 +67,20 @@ def test_limits_have_their_defaults() -> None:
         assert figures == expected, limit
 
 
-@each("name", MADE)
+@pytest.mark.parametrize("name", MADE)
 def test_pages_and_pictures_are_those_of_the_code(name: str) -> None:
     assert (ROOT / "docs" / name).read_text() == MADE[name](), "python -m docs.make writes it"
 
 
 @pytest.mark.ragas
-@each("name", MADE_WITH_RAGAS)
+@pytest.mark.parametrize("name", MADE_WITH_RAGAS)
 def test_pages_about_ragas_are_those_of_the_code(name: str) -> None:
     pytest.importorskip("ragas", reason="needs ragas: pip install '.[ragas]'")
     pytest.importorskip("rapidfuzz", reason="needs what metrics of ragas need: the extra dev")
     assert (ROOT / "docs" / name).read_text() == MADE_WITH_RAGAS[name]()
 
 
-@each("name", DRAWN)
+@pytest.mark.parametrize("name", DRAWN)
 def test_plots_are_drawn(name: str) -> None:
     pytest.importorskip("matplotlib", reason="needs the extra plot")
     assert (ROOT / "docs" / name).exists()

@@ -19,7 +19,6 @@ from graphrag_eval_async import (
 )
 from graphrag_eval_async.records.snapshots import counts_of
 from tests.cli.judged import KEY, serving
-from tests.support.cases import each
 from tests.support.example_server import endpoint
 from tests.support.shell import Shell
 
@@ -75,7 +74,7 @@ async def test_responses_are_scored_as_meant() -> None:
     assert "not RDF in any known format" in results[-1]["steps_score_error"]
 
 
-@each("scheduler", ["slurm", "kubernetes"])
+@pytest.mark.parametrize("scheduler", ["slurm", "kubernetes"])
 def test_tasks_of_a_scheduler_evaluate_all(
     scheduler: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -9,7 +9,6 @@ import graphrag_eval_async as package
 from graphrag_eval_async import UsageError
 from graphrag_eval_async.evaluator import EvaluatorOptions
 from graphrag_eval_async.stream.options import StreamKeywords
-from tests.support.cases import each
 
 
 def test_the_public_names() -> None:
@@ -55,7 +54,9 @@ average_precision(relevant_docs retrieved_docs)
 """
 
 
-@each("expected", ARGUMENTS.strip().split("\n"))
+@pytest.mark.parametrize(
+    "expected", ARGUMENTS.strip().split("\n"), ids=lambda expected: expected.partition("(")[0]
+)
 def test_the_arguments(expected: str) -> None:
     name = expected.partition("(")[0]
     positional, options = [], []
@@ -101,7 +102,7 @@ def test_the_methods() -> None:
         assert hasattr(stream, method)
 
 
-@each(
+@pytest.mark.parametrize(
     "name",
     ["evaluate_stream", "evaluate_agent", "evaluate_file", "run_evaluation", "run_evaluation_sync"],
 )

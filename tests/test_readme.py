@@ -15,7 +15,6 @@ from graphrag_eval_async import load_reference
 from graphrag_eval_async.config import load_config
 from tests.cli.judged import KEY, serving
 from tests.cli.support import run
-from tests.support.cases import each
 from tests.support.example_server import endpoint
 from tests.support.shell import Shell
 
@@ -67,9 +66,14 @@ def shown_after(page: str, kind: str) -> list[str]:
     return [line for line in "".join(texts).splitlines() if line != "..."]
 
 
-YAML = [text for page in PAGES for text in blocks(page, "yaml")]
-WORKFLOWS = [text for text in YAML if "\njobs:" in text]
+YAML = {
+    f"block {number} of {page}": text
+    for page in PAGES
+    for number, text in enumerate(blocks(page, "yaml"), 1)
+}
+WORKFLOWS = {name: text for name, text in YAML.items() if "\njobs:" in text}
 """Those of GitHub Actions."""
+CONFIGURATIONS = {name: text for name, text in YAML.items() if name not in WORKFLOWS}
 
 
 @pytest.fixture
@@ -135,7 +139,7 @@ def questions_about_films(text: str) -> list[Any]:
     return [question for template in templates for question in template["questions"]]
 
 
-@each("page", ["README.md", "quickstart.md"])
+@pytest.mark.parametrize("page", ["README.md", "quickstart.md"])
 def test_questions_are_those_that_init_writes(page: str) -> None:
     written = questions_about_films(
         (ROOT / "graphrag_eval_async/cli/films/reference.yaml").read_text()
@@ -172,7 +176,7 @@ def test_commands_run_one_after_the_other(page: str, shell: Shell) -> None:
     run_commands(page, shell)
 
 
-@each("page", ASKING)
+@pytest.mark.parametrize("page", ASKING)
 def test_commands_that_ask_the_example_server(
     page: str, shell: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -209,7 +213,7 @@ def test_tutorials_work_in_one_folder(
 
 
 @pytest.mark.ragas
-@each("page", JUDGED)
+@pytest.mark.parametrize("page", JUDGED)
 def test_commands_that_need_judges(
     page: str, shell: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -220,7 +224,7 @@ def test_commands_that_need_judges(
     assert server.counts.requests > 0
 
 
-@each("text", [text for text in YAML if text not in WORKFLOWS])
+@pytest.mark.parametrize("text", CONFIGURATIONS.values(), ids=CONFIGURATIONS)
 def test_yaml_loads(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("OPENAI_API_KEY", "MY_KEY", "AZURE_KEY", "GRAPH_TOKEN", "NEO4J_PASSWORD"):
         monkeypatch.setenv(name, KEY)
@@ -236,7 +240,7 @@ def test_the_workflow_runs(folder: Path, shell: Shell, monkeypatch: pytest.Monke
     """Each command, as GitHub Actions runs it, and the report that the page shows of a worse
     agent.
     """
-    [workflow] = map(yaml.safe_load, WORKFLOWS)
+    [workflow] = map(yaml.safe_load, WORKFLOWS.values())
     summary = folder / "step_summary.md"
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))
     run_commands("ci.md", shell)
@@ -259,7 +263,7 @@ def test_the_workflow_runs(folder: Path, shell: Shell, monkeypatch: pytest.Monke
     assert summary.read_text().startswith(shown)
 
 
-@each("page", ["README.md", "inputs.md"])
+@pytest.mark.parametrize("page", ["README.md", "inputs.md"])
 def test_json_is_json(page: str) -> None:
     for text in blocks(page, "json"):
         assert "question_id" in json.loads(text)

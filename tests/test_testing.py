@@ -9,7 +9,6 @@ import pytest
 
 from graphrag_eval_async import UsageError, load_reference, run_evaluation_sync
 from graphrag_eval_async.testing import assert_evaluation
-from tests.support.cases import each
 
 ROOT = Path(__file__).parents[1]
 RIGHT, PARTLY, *_, FAILED, SETTINGS = RESULTS = run_evaluation_sync(
@@ -59,30 +58,49 @@ def test_conditions_that_hold() -> None:
     assert_evaluation(JUDGED | {"tone": True}, tone=True, brevity=None, sample=1, answer_f1="< 0.5")
 
 
-@each(
+@pytest.mark.parametrize(
     ("result", "expected", "message"),
     [
-        (PARTLY, {"steps_score": "> 0.25"}, "0.25, expected > 0.25"),
-        (PARTLY, {"steps_score": "=> 1"}, "0.25, expected '=> 1'"),
-        (PARTLY, {"steps_score": (0.5).__lt__}, "0.25, for which __lt__ is not true"),
-        (RIGHT, {"failure": ">= 1"}, "'none', expected >= 1"),
-        (
+        pytest.param(PARTLY, {"steps_score": "> 0.25"}, "0.25, expected > 0.25", id="too low"),
+        pytest.param(
+            PARTLY, {"steps_score": "=> 1"}, "0.25, expected '=> 1'", id="misspelt operator"
+        ),
+        pytest.param(
+            PARTLY,
+            {"steps_score": (0.5).__lt__},
+            "0.25, for which __lt__ is not true",
+            id="function",
+        ),
+        pytest.param(RIGHT, {"failure": ">= 1"}, "'none', expected >= 1", id="text"),
+        pytest.param(
             RIGHT,
             {"answer_f1": bool},
             "has no value (not configured, or nothing to compare or judge), for",
+            id="no value of a function",
         ),
-        (JUDGED, {"faithfulness": 1}, "has no value (budget: used up), expected 1"),
-        (SKIPPED, {"brevity": ">= 0.5"}, "has no value (skipped), expected >= 0.5"),
-        (SKIPPED, {"brevity_words": 1}, "has no value (skipped), expected 1"),
-        (
+        pytest.param(
+            JUDGED,
+            {"faithfulness": 1},
+            "has no value (budget: used up), expected 1",
+            id="budget spent",
+        ),
+        pytest.param(
+            SKIPPED, {"brevity": ">= 0.5"}, "has no value (skipped), expected >= 0.5", id="skipped"
+        ),
+        pytest.param(
+            SKIPPED, {"brevity_words": 1}, "has no value (skipped), expected 1", id="skipped part"
+        ),
+        pytest.param(
             FAILED,
             {"brevity": 1},
             "has no value (TimeoutError: the agent gave no answer within 60 s)",
+            id="failed agent",
         ),
-        (
+        pytest.param(
             FAILED,
             {"steps_score": 1},
             "has no value (TimeoutError: the agent gave no answer within 60 s)",
+            id="steps of a failed agent",
         ),
     ],
 )
@@ -152,24 +170,48 @@ def test_shortened_and_with_differences() -> None:
     assert max(map(len, message.split("\n"))) < 200
 
 
-@each(
+@pytest.mark.parametrize(
     ("result", "expected", "message"),
     [
-        (RIGHT, {"steps_scor": 1}, "steps_scor: not a key of results; did you mean steps_score?"),
-        (JUDGED, {"ton": 1}, "ton: not a key of results; did you mean tone?"),
-        (
+        pytest.param(
+            RIGHT,
+            {"steps_scor": 1},
+            "steps_scor: not a key of results; did you mean steps_score?",
+            id="misspelt key",
+        ),
+        pytest.param(
+            JUDGED,
+            {"ton": 1},
+            "ton: not a key of results; did you mean tone?",
+            id="misspelt evaluation",
+        ),
+        pytest.param(
             RIGHT,
             {"steps_score": ">= 80"},
             "steps_score: is from 0 to 1, not 80; for 80%, write 0.8",
+            id="percent",
         ),
-        (SKIPPED, {"brevty": 1}, "brevty: not a key of results; did you mean brevity?"),
-        (
+        pytest.param(
+            SKIPPED,
+            {"brevty": 1},
+            "brevty: not a key of results; did you mean brevity?",
+            id="misspelt metric in code",
+        ),
+        pytest.param(
             {"template_id": "t"},
             {"error": None},
             "assert_evaluation: expected a result and conditions",
+            id="no result",
         ),
-        (RIGHT, {}, "assert_evaluation: expected a result and conditions"),
-        (RESULTS, {"failure": "none"}, "assert_evaluation: expected a result and conditions"),
+        pytest.param(
+            RIGHT, {}, "assert_evaluation: expected a result and conditions", id="no conditions"
+        ),
+        pytest.param(
+            RESULTS,
+            {"failure": "none"},
+            "assert_evaluation: expected a result and conditions",
+            id="list of results",
+        ),
     ],
 )
 def test_mistakes(result: Any, expected: dict[str, Any], message: str) -> None:
