@@ -1,16 +1,13 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
+import pytest
 
 from graphrag_eval_async import compute_aggregates, run_evaluation
 from tests.cli.support import COLOURS, REFERENCE, Folder, failed, response, run, to_jsonl
-from tests.support.cases import each
-
-if TYPE_CHECKING:
-    import pytest
 
 RESPONSES = [
     response("q3"),
@@ -27,7 +24,13 @@ def aggregates(folder: Folder, *arguments: str) -> tuple[int, dict[str, Any]]:
     return code, snapshot
 
 
-@each("options", [["--gate", "missing_rate <= 0"], []])
+@pytest.mark.parametrize(
+    "options",
+    [
+        pytest.param(["--gate", "missing_rate <= 0"], id="with a gate"),
+        pytest.param([], id="without a gate"),
+    ],
+)
 def test_shards_in_any_order_give_the_same(folder: Folder, options: list[str]) -> None:
     results = asyncio.run(run_evaluation(REFERENCE, RESPONSES, missing="skip"))
     shards = [folder.lines(*results[a::2], name=f"shard{a}") for a in (1, 0)]

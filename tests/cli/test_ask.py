@@ -17,7 +17,6 @@ import pytest
 from tests.cli.beside import terminal_output
 from tests.cli.judged import config, serving
 from tests.cli.support import response, run
-from tests.support.cases import each
 from tests.support.deadlines import WAIT_SECONDS
 from tests.support.judge_server import Reply, json_reply
 from tests.support.ports import free_port
@@ -70,7 +69,7 @@ def untimed(results: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{key: value for key, value in each.items() if key != "elapsed_sec"} for each in results]
 
 
-@each("way", ["get", "post"])
+@pytest.mark.parametrize("way", ["get", "post"])
 def test_results_are_those_of_evaluate(folder: Folder, agent: Agent, way: str) -> None:
     body = folder.write("body.json", b'{"input": [{"text": "{question}"}], "session": 1}')
     assert ask(folder, agent, "--ordered", *(["--body", body] if way == "post" else [])) == 0
@@ -250,15 +249,35 @@ def test_an_agent_that_cannot_be_reached(folder: Folder, capfd: pytest.CaptureFi
     assert [each["status"] for each in folder.read("results.jsonl")] == ["error"] * 3
 
 
-@each(
+@pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        ("responses.jsonl", "url: expected a URL that begins with http:// or https://"),
-        ("http://x --header Token", "expected NAME: VALUE"),
-        ("http://x --param a=1 --param a=2", "--param: the same name is given twice"),
-        ("http://x --body body.json", "Invalid value for '--body': not JSON"),
-        ("http://x --param question", "expected NAME=TEXT"),
-        ("http://x --retry-errors", "--retry-errors needs --resume"),
+        pytest.param(
+            "responses.jsonl",
+            "url: expected a URL that begins with http:// or https://",
+            id="no URL",
+        ),
+        pytest.param(
+            "http://x --header Token", "expected NAME: VALUE", id="a header without a value"
+        ),
+        pytest.param(
+            "http://x --param a=1 --param a=2",
+            "--param: the same name is given twice",
+            id="a parameter twice",
+        ),
+        pytest.param(
+            "http://x --body body.json",
+            "Invalid value for '--body': not JSON",
+            id="a body that is not JSON",
+        ),
+        pytest.param(
+            "http://x --param question", "expected NAME=TEXT", id="a parameter without text"
+        ),
+        pytest.param(
+            "http://x --retry-errors",
+            "--retry-errors needs --resume",
+            id="retries without resuming",
+        ),
     ],
 )
 def test_mistakes(

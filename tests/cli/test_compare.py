@@ -6,14 +6,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import orjson
+import pytest
 
 from tests.cli.support import Folder, run
-from tests.support.cases import each
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import pytest
 
 GOLDEN = Path(__file__).parent / "compared"
 
@@ -42,7 +41,10 @@ def both(folder: Folder, baseline: Sequence[Any], candidate: Sequence[Any]) -> l
     return ["compare", folder.lines(*baseline, name="a"), folder.lines(*candidate, name="b")]
 
 
-@each(("name", "candidate"), [("better", BETTER), ("worse", WORSE)])
+@pytest.mark.parametrize(
+    ("name", "candidate"),
+    [pytest.param("better", BETTER, id="better"), pytest.param("worse", WORSE, id="worse")],
+)
 def test_golden(
     folder: Folder, capfd: pytest.CaptureFixture[str], name: str, candidate: list[Any]
 ) -> None:
@@ -88,26 +90,48 @@ NOISY = scored("t", [1.0] * 20, noise=0.5, judge=LOWER)
 DROP = "may get worse by at most"
 
 
-@each(
+@pytest.mark.parametrize(
     ("runs", "gates", "code", "told"),
     [
-        ((FIFTY, FIVE), "--max-regressions 5", 0, "5 regressions, at most 5 allowed"),
-        ((FIFTY, FIVE), "--max-regressions 4", 1, "5 regressions, at most 4 allowed"),
-        ((FIFTY, FIVE), "--max-drop steps_score=0.1", 0, f"steps_score 1 -> 0.9, -0.1: {DROP} 0.1"),
-        (
+        pytest.param(
+            (FIFTY, FIVE),
+            "--max-regressions 5",
+            0,
+            "5 regressions, at most 5 allowed",
+            id="as many regressions as allowed",
+        ),
+        pytest.param(
+            (FIFTY, FIVE),
+            "--max-regressions 4",
+            1,
+            "5 regressions, at most 4 allowed",
+            id="too many regressions",
+        ),
+        pytest.param(
+            (FIFTY, FIVE),
+            "--max-drop steps_score=0.1",
+            0,
+            f"steps_score 1 -> 0.9, -0.1: {DROP} 0.1",
+            id="a drop within the limit",
+        ),
+        pytest.param(
             (FIFTY, FIVE),
             "--max-drop steps_score=0.05",
             1,
             f"steps_score 1 -> 0.9, -0.1: {DROP} 0.05",
+            id="a drop beyond the limit",
         ),
-        (
+        pytest.param(
             (JUDGED, UNJUDGED),
             "--max-drop answer_f1=0 --allow-missing",
             1,
             ": 8 of 20 results lack answer_f1",
+            id="missing judgements",
         ),
-        ((FIFTY, FIVE), "--non-inferior steps_score=0.05", 1, "-0.1, 95% interval"),
-        (
+        pytest.param(
+            (FIFTY, FIVE), "--non-inferior steps_score=0.05", 1, "-0.1, 95% interval", id="inferior"
+        ),
+        pytest.param(
             (FIFTY, FIVE),
             "--non-inferior steps_score=0.05",
             1,
@@ -115,27 +139,49 @@ DROP = "may get worse by at most"
                 "(not that of the change alone: three questions are added for those that were not "
                 "asked, two lose 1 and one gains 1): may be worse by more than 0.05"
             ),
+            id="inferior with a corrected interval",
         ),
-        (
+        pytest.param(
             (FIFTY, FIVE),
             "--non-inferior steps_score=0.3 --non-inferior error_rate=0.02",
             1,
             "may be worse",
+            id="inferior by errors",
         ),
-        ((FIVE, FIFTY), "--non-inferior steps_score=0.05", 0, ": not worse by more than 0.05"),
-        ((FIFTY, FIVE), "--fail-on-regression", 0, "no significant regression"),
-        (
+        pytest.param(
+            (FIVE, FIFTY),
+            "--non-inferior steps_score=0.05",
+            0,
+            ": not worse by more than 0.05",
+            id="not inferior",
+        ),
+        pytest.param(
+            (FIFTY, FIVE),
+            "--fail-on-regression",
+            0,
+            "no significant regression",
+            id="no significant regression",
+        ),
+        pytest.param(
             (QUIET, NOISY),
             "--max-drop noise=0.1",
             1,
             f"noise 0.2 -> 0.5, +0.3: {DROP} 0.1",
+            id="a cost that rises",
         ),
-        ((NOISY, QUIET), "--max-drop noise=0.1", 0, f"noise 0.5 -> 0.2, -0.3: {DROP} 0.1"),
-        (
+        pytest.param(
+            (NOISY, QUIET),
+            "--max-drop noise=0.1",
+            0,
+            f"noise 0.5 -> 0.2, -0.3: {DROP} 0.1",
+            id="a cost that falls",
+        ),
+        pytest.param(
             (JUDGED, FAILING),
             "--max-drop steps_score=0.3 --allow-missing",
             1,
             f"1 -> 0.6, -0.4: {DROP} 0.3",
+            id="failing judges",
         ),
     ],
 )
@@ -162,9 +208,13 @@ LACKING = (
 )
 
 
-@each(
+@pytest.mark.parametrize(
     "gate",
-    [["--max-drop", "steps_score=0.05"], ["--max-regressions", "0"], ["--fail-on-regression"]],
+    [
+        pytest.param(["--max-drop", "steps_score=0.05"], id="drop"),
+        pytest.param(["--max-regressions", "0"], id="regressions"),
+        pytest.param(["--fail-on-regression"], id="significance"),
+    ],
 )
 def test_missing_questions_fail_each_gate(
     folder: Folder, capfd: pytest.CaptureFixture[str], gate: list[str]

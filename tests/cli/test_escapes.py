@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from graphrag_eval_async.helpers.text import INVISIBLE, escape, escape_json, one_line
 from tests.cli.judged import claims, config, failing, serving
 from tests.cli.support import REFERENCE, Folder, response, run, to_jsonl
-from tests.support.cases import each
 from tests.support.judge_server import completion, error
 
 if TYPE_CHECKING:
@@ -99,15 +98,17 @@ def test_results(folder: Folder, check: Callable[..., str]) -> None:
     check("plan", "--detect", "0.1", "results")
 
 
-@each(
+@pytest.mark.parametrize(
     "arguments",
     [
-        ["evaluate", EVIL, "responses.jsonl"],
-        ["evaluate", "reference.json", "responses.jsonl", "--gate", EVIL],
-        ["evaluate", "reference.json", "responses.jsonl", "-o", f"no/{EVIL}"],
-        ["evaluate", "reference.json", "responses.jsonl", f"--{EVIL}"],
-        ["watch", "reference.json", f"{EVIL}*", "--until-idle", "1ms"],
-        [EVIL],
+        pytest.param(["evaluate", EVIL, "responses.jsonl"], id="reference"),
+        pytest.param(["evaluate", "reference.json", "responses.jsonl", "--gate", EVIL], id="gate"),
+        pytest.param(
+            ["evaluate", "reference.json", "responses.jsonl", "-o", f"no/{EVIL}"], id="output"
+        ),
+        pytest.param(["evaluate", "reference.json", "responses.jsonl", f"--{EVIL}"], id="option"),
+        pytest.param(["watch", "reference.json", f"{EVIL}*", "--until-idle", "1ms"], id="pattern"),
+        pytest.param([EVIL], id="command"),
     ],
 )
 def test_arguments(folder: Folder, check: Callable[..., str], arguments: list[str]) -> None:

@@ -15,7 +15,6 @@ from pyarrow import parquet
 from graphrag_eval_async import compute_aggregates, run_evaluation
 from graphrag_eval_async.reports.wording import NOTHING_SCORED
 from tests.cli.support import COLOURS, ODD, REFERENCE, Folder, failed, response, run
-from tests.support.cases import each
 
 RESPONSES = [
     response("q1", id="r1", model="m", elapsed_sec=0.1),
@@ -29,7 +28,7 @@ def by_question(results: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return sorted(results, key=lambda result: (result["question_id"], result["sample"]))
 
 
-@each("suffix", ["yaml", "yml", "json"])
+@pytest.mark.parametrize("suffix", ["yaml", "yml", "json"])
 def test_results_and_aggregates_are_those_of_the_api(folder: Folder, suffix: str) -> None:
     path = folder.path / f"aggregates.{suffix}"
     outputs = ["-o", folder.file("results.jsonl"), "--aggregates", str(path)]
@@ -42,7 +41,7 @@ def test_results_and_aggregates_are_those_of_the_api(folder: Folder, suffix: str
     assert snapshot["micro"]["input_tokens"]["sum"] == 2**65 - 2
 
 
-@each("output", ["-", "/dev/stdout"])
+@pytest.mark.parametrize("output", ["-", "/dev/stdout"])
 def test_results_on_stdout_leave_the_table_to_stderr(
     folder: Folder, capfd: pytest.CaptureFixture[str], output: str
 ) -> None:
@@ -52,7 +51,7 @@ def test_results_on_stdout_leave_the_table_to_stderr(
     assert "results: 1, rejected lines: 0, questions without a response: 2 of 3" in err
 
 
-@each("jobs", ["1", "2"])
+@pytest.mark.parametrize("jobs", ["1", "2"])
 def test_csv_and_parquet(folder: Folder, jobs: str) -> None:
     command = ["evaluate", folder.reference, folder.lines(*RESPONSES, {"question_id": "x"}), "-o"]
     assert run(*command, folder.file("results.csv"), "--jobs", jobs, "--ordered") == 3
@@ -79,20 +78,20 @@ def test_rejects_go_to_their_file_whole(folder: Folder, capfd: pytest.CaptureFix
     assert capfd.readouterr().err == "rejected: 1 invalid_json, 1 invalid_utf8\n"
 
 
-@each(
+@pytest.mark.parametrize(
     "arguments",
     [
-        [],
-        ["--no-such-option"],
-        ["--aggregates", "a.txt"],
-        ["-o", "no/such/folder/results"],
-        ["-o", "responses.jsonl"],
-        ["-o", "reference.json"],
-        ["-o", "link.jsonl"],
-        ["-o", "x.json", "--rejects", "./x.json"],
-        ["-o", "-", "--rejects", "-"],
-        ["--dedupe", "first"],
-        ["--gate", "steps_score >= "],
+        pytest.param([], id="no files"),
+        pytest.param(["--no-such-option"], id="unknown option"),
+        pytest.param(["--aggregates", "a.txt"], id="name of the aggregates"),
+        pytest.param(["-o", "no/such/folder/results"], id="missing folder"),
+        pytest.param(["-o", "responses.jsonl"], id="output is an input"),
+        pytest.param(["-o", "reference.json"], id="output is the reference"),
+        pytest.param(["-o", "link.jsonl"], id="output links to an input"),
+        pytest.param(["-o", "x.json", "--rejects", "./x.json"], id="output is the rejects"),
+        pytest.param(["-o", "-", "--rejects", "-"], id="both to the terminal"),
+        pytest.param(["--dedupe", "first"], id="unknown choice"),
+        pytest.param(["--gate", "steps_score >= "], id="gate without a number"),
     ],
 )
 def test_wrong_usage_is_found_before_any_work(
@@ -132,12 +131,12 @@ ANSWERS = [
 ]
 
 
-@each(
+@pytest.mark.parametrize(
     ("responses", "told"),
     [
-        ([*ANSWERS, failed("q3")], True),
-        ([*ANSWERS, response("q3")], False),
-        ([failed("q1")], False),
+        pytest.param([*ANSWERS, failed("q3")], True, id="nothing to score"),
+        pytest.param([*ANSWERS, response("q3")], False, id="steps missing"),
+        pytest.param([failed("q1")], False, id="only errors"),
     ],
 )
 def test_an_evaluation_that_scores_nothing_says_what_to_do(
@@ -164,22 +163,25 @@ def test_an_evaluation_that_scores_nothing_says_what_to_do(
 GATED = [response("q1"), response("q2", False), failed("q1"), failed("q2")]
 
 
-@each(
+@pytest.mark.parametrize(
     ("gates", "code"),
     [
-        (["steps_score >= 0.5", "elapsed_sec <= 1.5", "error_rate <= 0.5"], 0),
-        (["elapsed_sec <= 1.49"], 1),
-        (["error_rate <= 0.4"], 1),
-        (
+        pytest.param(
+            ["steps_score >= 0.5", "elapsed_sec <= 1.5", "error_rate <= 0.5"], 0, id="all hold"
+        ),
+        pytest.param(["elapsed_sec <= 1.49"], 1, id="mean too high"),
+        pytest.param(["error_rate <= 0.4"], 1, id="rate too high"),
+        pytest.param(
             [
                 "missing_rate <= 0.34",
                 f"{COLOURS}:missing_rate <= 0",
                 f"{COLOURS}:steps_score >= 0.5",
             ],
             0,
+            id="gates of templates hold",
         ),
-        ([f"{ODD}:missing_rate <= 0.5"], 1),
-        (["steps_score >= 0", "steps_score >= 1"], 1),
+        pytest.param([f"{ODD}:missing_rate <= 0.5"], 1, id="rate of a template too high"),
+        pytest.param(["steps_score >= 0", "steps_score >= 1"], 1, id="one of two holds"),
     ],
 )
 def test_gates_decide_the_exit_code(
@@ -201,18 +203,24 @@ custom_evaluations:
 """
 
 
-@each(
+@pytest.mark.parametrize(
     ("gate", "words"),
     [
-        ("step_score >= 0.8", "no metric 'step_score'; did you mean steps_score?"),
-        (
+        pytest.param(
+            "step_score >= 0.8", "no metric 'step_score'; did you mean steps_score?", id="misspelt"
+        ),
+        pytest.param(
             "answer_f1 >= 0.8",
             "nothing judges 'answer_f1'; a configuration (--config) with the section",
+            id="not judged",
         ),
-        ("politness >= 0.8", "no metric 'politness'; did you mean politeness?"),
-        (
+        pytest.param(
+            "politness >= 0.8", "no metric 'politness'; did you mean politeness?", id="unknown"
+        ),
+        pytest.param(
             "colors:steps_score >= 0.8",
             "no template 'colors' in the reference set; did you mean colours?",
+            id="misspelt template",
         ),
     ],
 )

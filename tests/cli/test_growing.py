@@ -10,7 +10,6 @@ import pytest
 from graphrag_eval_async import GraphragEvalWarning, compare
 from tests.cli.support import run, to_jsonl
 from tests.cli.test_compare import GOOD, WORSE
-from tests.support.cases import each
 
 if TYPE_CHECKING:
     from tests.cli.support import Folder
@@ -20,14 +19,14 @@ COMPLETE = to_jsonl(WORSE[:-1])
 PLACE = f"line {len(WORSE)} (byte {len(COMPLETE)})"
 
 
-@each(
+@pytest.mark.parametrize(
     "command",
     [
-        "compare {baseline} {results}",
-        "report {results} --baseline {baseline}",
-        "aggregate {results}",
-        "plan {results} --detect 0.1",
-        "sample-for-labels {results} --metric steps_score",
+        pytest.param("compare {baseline} {results}", id="compare"),
+        pytest.param("report {results} --baseline {baseline}", id="report"),
+        pytest.param("aggregate {results}", id="aggregate"),
+        pytest.param("plan {results} --detect 0.1", id="plan"),
+        pytest.param("sample-for-labels {results} --metric steps_score", id="sample-for-labels"),
     ],
 )
 def test_an_unfinished_last_line_is_skipped(
@@ -59,14 +58,16 @@ def test_wherever_it_is_cut_off(folder: Folder) -> None:
         assert compare(GOOD, path) == whole
 
 
-@each(
+@pytest.mark.parametrize(
     ("name", "content", "told"),
     [
-        ("a newline", LAST[:-20] + b"\n", "invalid_json"),
-        ("a line after it", LAST[:-20] + b"\n" + LAST, "invalid_json"),
-        ("no object", b"unfinished", "invalid_json"),
-        ("a value", b"12", "not_an_object"),
-        ("another object", b"{}", "invalid_field"),
+        pytest.param("a newline", LAST[:-20] + b"\n", "invalid_json", id="with a newline"),
+        pytest.param(
+            "a line after it", LAST[:-20] + b"\n" + LAST, "invalid_json", id="with a line after it"
+        ),
+        pytest.param("no object", b"unfinished", "invalid_json", id="not an object"),
+        pytest.param("a value", b"12", "not_an_object", id="a number"),
+        pytest.param("another object", b"{}", "invalid_field", id="another object"),
     ],
 )
 def test_other_lines_are_rejected(

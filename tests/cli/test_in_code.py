@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+
+import pytest
 
 from tests.cli.support import Folder, failed, response, run
-from tests.support.cases import each
-
-if TYPE_CHECKING:
-    import pytest
 
 MODULE = """
 from graphrag_eval_async import metric
@@ -76,23 +73,42 @@ def test_a_module_beside_the_configuration(folder: Folder, monkeypatch: pytest.M
     assert evaluate(folder) == 0
 
 
-@each(
+@pytest.mark.parametrize(
     ("options", "config", "told"),
     [
-        (
+        pytest.param(
             (),
             "custom_metrics: {a: my_metrics:no}",
             "config.yaml:\n  custom_metrics.a: cannot import",
+            id="no such function",
         ),
-        (
+        pytest.param(
             (),
             "custom_metrics: {a: exits:f}",
             "custom_metrics.a: cannot import 'exits:f': SystemExit: 0",
+            id="module that exits",
         ),
-        ((), f"{CONFIG[:-13]}brevty]", "primary[0]: 'brevty' is no metric; did you mean brevity?"),
-        (("--gate", "brevty > 0.5"), CONFIG, "no metric 'brevty'; did you mean brevity?"),
-        (("--gate", "brevity > 1.5"), CONFIG, "brevity is from 0 to 1"),
-        (("--until", "sizes >= 0.5"), CONFIG, "metrics declared range=(0, 1), not 'sizes'"),
+        pytest.param(
+            (),
+            f"{CONFIG[:-13]}brevty]",
+            "primary[0]: 'brevty' is no metric; did you mean brevity?",
+            id="misspelt primary metric",
+        ),
+        pytest.param(
+            ("--gate", "brevty > 0.5"),
+            CONFIG,
+            "no metric 'brevty'; did you mean brevity?",
+            id="misspelt gate",
+        ),
+        pytest.param(
+            ("--gate", "brevity > 1.5"), CONFIG, "brevity is from 0 to 1", id="gate out of range"
+        ),
+        pytest.param(
+            ("--until", "sizes >= 0.5"),
+            CONFIG,
+            "metrics declared range=(0, 1), not 'sizes'",
+            id="condition without a range",
+        ),
     ],
 )
 def test_mistakes(

@@ -13,7 +13,6 @@ import pytest
 from graphrag_eval_async.cli.exits import DRAIN_SECONDS, SAME_SECONDS
 from tests.cli.beside import Beside, run_beside
 from tests.cli.support import Folder, failed, response, run, to_jsonl
-from tests.support.cases import each
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,7 +30,7 @@ ITEMS: list[Any] = [
 ]
 
 
-@each("jobs", ["2", "0"])
+@pytest.mark.parametrize("jobs", ["2", "0"])
 def test_the_same_files_and_table(
     folder: Folder, capfd: pytest.CaptureFixture[str], jobs: str
 ) -> None:
@@ -138,16 +137,29 @@ def test_a_second_ctrl_c_cancels(folder: Folder) -> None:
             os.kill(pid, 0)
 
 
-@each(
+@pytest.mark.parametrize(
     ("arguments", "instead"),
     [
-        (
+        pytest.param(
             "aggregate r.jsonl --jobs 2",
             "aggregate --jobs is gone; write --aggregates FILE.aggregates",
+            id="aggregate --jobs",
         ),
-        ("scale ray r.yaml a.jsonl --results d", "scale ray --results is gone; write -o OUTPUT"),
-        ("scale ray r.yaml a.jsonl -o r.jsonl --resume", "run the same command again"),
-        ("scale ray r.yaml a.jsonl -o r.jsonl --batch-size 9", "their size needs no option"),
+        pytest.param(
+            "scale ray r.yaml a.jsonl --results d",
+            "scale ray --results is gone; write -o OUTPUT",
+            id="scale --results",
+        ),
+        pytest.param(
+            "scale ray r.yaml a.jsonl -o r.jsonl --resume",
+            "run the same command again",
+            id="scale --resume",
+        ),
+        pytest.param(
+            "scale ray r.yaml a.jsonl -o r.jsonl --batch-size 9",
+            "their size needs no option",
+            id="scale --batch-size",
+        ),
     ],
 )
 def test_removed_options_say_what_to_use(

@@ -10,7 +10,6 @@ import pytest
 
 from tests.cli.judged import KEY, MODEL, config, failing, serving
 from tests.cli.support import question, run, step
-from tests.support.cases import each
 from tests.support.judge_server import FAULTS
 
 if TYPE_CHECKING:
@@ -123,11 +122,11 @@ def test_metrics_that_no_response_can_have_are_named(
     assert all(f"\nnot judged: {text}\n" in out for text in lacking)
 
 
-@each(
+@pytest.mark.parametrize(
     ("jobs", "remedy"),
     [
-        ("1", "llm.cache or --resume would have kept what is paid"),
-        ("2", "llm.cache would have kept what is paid"),
+        pytest.param("1", "llm.cache or --resume would have kept what is paid", id="one job"),
+        pytest.param("2", "llm.cache would have kept what is paid", id="two jobs"),
     ],
 )
 def test_a_spent_budget_is_reported_with_what_to_do(

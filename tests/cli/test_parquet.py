@@ -20,7 +20,6 @@ from graphrag_eval_async import (
     run_evaluation_sync,
 )
 from tests.cli.support import REFERENCE, Folder, failed, response, run
-from tests.support.cases import each
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -88,7 +87,7 @@ def with_args(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return changed
 
 
-@each("name", ["responses.parquet", "responses.pq"])
+@pytest.mark.parametrize("name", ["responses.parquet", "responses.pq"])
 def test_responses_are_refused(
     folder: Folder, capfd: pytest.CaptureFixture[str], name: str
 ) -> None:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from tests.cli.support import Folder, run
-from tests.support.cases import each
 
 if TYPE_CHECKING:
-    import pytest
-
     Results = list[dict[str, Any]]
 
 QUESTIONS = ("a", "b", "c")
@@ -39,38 +38,46 @@ def without(key: str, several: Results) -> Results:
     return [{name: value for name, value in one.items() if name != key} for one in several]
 
 
-SYSTEMS = [
-    [results("yes"), results("no"), results("maybe")],
-    [results("yes"), [*results("no", "a"), *results("yes", "bc")]],
-    # Questions that only one file has.
-    [results("yes", "ab"), results("no", "bc")],
-    [results("yes", **steps("x")), results("yes", **steps("y"))],
-    [results("yes"), results("yes", actual_answer=None, status="error", error="down")],
-    [without("sample", results("yes")), without("sample", results("no"))],
-    # Scores of another program, without answers.
-    [without("actual_answer", results("", steps_score=score)) for score in (0.25, 0.75)],
-]
-
-ONE_SYSTEM = [
-    # Parts of a run.
-    [results("yes", "ab"), results("no", "c")],
-    [without("sample", results("yes", "ab")), without("sample", results("no", "c"))],
-    # Repeats with numbers of their samples.
-    [results("yes"), results("no", sample=2), results("maybe", sample=3)],
-    # In one file, questions may have several answers.
-    [results("yes") + results("no")],
-    # The same answers, such as of two evaluations.
-    [results("yes"), results("yes", elapsed_sec=2.0, steps_score=0.5)],
-    [results("yes", **steps("x", id="1")), results("yes", **steps("x", id="2", diff={}))],
+SYSTEMS = {
+    "three answers": [results("yes"), results("no"), results("maybe")],
+    "one question differs": [results("yes"), [*results("no", "a"), *results("yes", "bc")]],
+    "questions of one file only": [results("yes", "ab"), results("no", "bc")],
+    "steps differ": [results("yes", **steps("x")), results("yes", **steps("y"))],
+    "an error": [
+        results("yes"),
+        results("yes", actual_answer=None, status="error", error="down"),
+    ],
+    "no numbers of samples": [without("sample", results("yes")), without("sample", results("no"))],
+    "scores without answers": [
+        without("actual_answer", results("", steps_score=score)) for score in (0.25, 0.75)
+    ],
+}
+ONE_SYSTEM = {
+    "parts of a run": [results("yes", "ab"), results("no", "c")],
+    "parts without numbers of samples": [
+        without("sample", results("yes", "ab")),
+        without("sample", results("no", "c")),
+    ],
+    "numbered samples": [results("yes"), results("no", sample=2), results("maybe", sample=3)],
+    "several answers in one file": [results("yes") + results("no")],
+    # Such as those of two evaluations.
+    "same answers": [results("yes"), results("yes", elapsed_sec=2.0, steps_score=0.5)],
+    "same steps": [
+        results("yes", **steps("x", id="1")),
+        results("yes", **steps("x", id="2", diff={})),
+    ],
     # The complete results follow those with pending metrics.
-    [results("yes", pending=["answer_f1"]), results("no")],
-]
+    "pending metrics": [results("yes", pending=["answer_f1"]), results("no")],
+}
 
 
-@each("command", ["aggregate", "report"])
-@each(
+@pytest.mark.parametrize("command", ["aggregate", "report"])
+@pytest.mark.parametrize(
     ("files", "warns"),
-    [*((files, True) for files in SYSTEMS), *((files, False) for files in ONE_SYSTEM)],
+    [
+        *(pytest.param(files, True, id=name) for name, files in SYSTEMS.items()),
+        *(pytest.param(files, False, id=name) for name, files in ONE_SYSTEM.items()),
+    ],
 )
 def test_files_of_several_systems(
     folder: Folder,

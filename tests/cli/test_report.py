@@ -10,7 +10,6 @@ import pytest
 import yaml
 
 from tests.cli.support import Folder, failed, response, run
-from tests.support.cases import each
 from tests.support.summaries import result
 
 if TYPE_CHECKING:
@@ -60,7 +59,14 @@ def test_only_the_page_needs_the_extra_web(
     )
 
 
-@each("scores", [(0.25, 0.75), (0.75, 0.25), (0.25, None)])
+@pytest.mark.parametrize(
+    "scores",
+    [
+        pytest.param((0.25, 0.75), id="rising"),
+        pytest.param((0.75, 0.25), id="falling"),
+        pytest.param((0.25, None), id="unscored"),
+    ],
+)
 def test_the_worst_result_of_a_question_is_named(
     folder: Folder, capfd: pytest.CaptureFixture[str], scores: tuple[float, float | None]
 ) -> None:
@@ -119,7 +125,7 @@ def test_github(
     assert f"\n\n{PAGE}" in summary
 
 
-@each(
+@pytest.mark.parametrize(
     ("name", "in_repository"),
     [("set.yaml", True), ("set.json", True), ("deep/set.yaml", True), ("set.yaml", False)],
 )

@@ -10,7 +10,6 @@ import pytest
 
 from graphrag_eval_async import compare
 from tests.cli.support import Folder, run
-from tests.support.cases import each
 
 if TYPE_CHECKING:
     Results = list[dict[str, Any]]
@@ -76,23 +75,25 @@ def test_the_whole_comparison_is_written(folder: Folder, paths: list[str]) -> No
     assert row["interval"]["low"] < alone["interval"]["low"]
 
 
-@each(
+@pytest.mark.parametrize(
     ("format", "beginning", "row"),
     [
-        (
+        pytest.param(
             "markdown",
             "## Comparison of systems\n",
             r"\| `better` \| 0.900 \| \[0.77, 0.96\] \| \+0.3 \|",
+            id="markdown",
         ),
-        (
+        pytest.param(
             "latex",
             "% Needs \\usepackage{booktabs} in the preamble.\n\n\\begin{table}\n",
             r"better & 0\.900 & \[0\.77, 0\.96\] & \+0\.3 & .* & better \\\\",
+            id="latex",
         ),
-        ("html", "<!doctype html>", r'<th scope="row">better</th>'),
+        pytest.param("html", "<!doctype html>", r'<th scope="row">better</th>', id="html"),
     ],
 )
-@each("count", [2, 4])
+@pytest.mark.parametrize("count", [2, 4])
 def test_formats(
     paths: list[str],
     capfd: pytest.CaptureFixture[str],
@@ -115,7 +116,7 @@ def test_formats(
 EVIL = r"<b>&\input{x}|`$%_#~^"
 
 
-@each("format", ["text", "markdown", "html", "latex"])
+@pytest.mark.parametrize("format", ["text", "markdown", "html", "latex"])
 def test_names_are_data(
     folder: Folder,
     capfd: pytest.CaptureFixture[str],
@@ -136,14 +137,20 @@ def test_names_are_data(
         assert r"-{}- & " in out
 
 
-@each(
+@pytest.mark.parametrize(
     ("names", "expected"),
     [
-        (["a.jsonl", "b.jsonl.gz", "c.parquet"], ["a", "b", "c"]),
-        (["gpt-4.1.jsonl", "gpt-4.5.jsonl"], ["gpt-4.1", "gpt-4.5"]),
-        (["runs/x/results.jsonl", "runs/y/results.jsonl"], ["x", "y"]),
-        (["runs/x/results.jsonl", "other/x/results.jsonl"], ["runs", "other"]),
-        (["a.jsonl", "b/a.jsonl", "b/c.jsonl"], ["a.jsonl", "b/a.jsonl", "b/c.jsonl"]),
+        pytest.param(["a.jsonl", "b.jsonl.gz", "c.parquet"], ["a", "b", "c"], id="endings"),
+        pytest.param(["gpt-4.1.jsonl", "gpt-4.5.jsonl"], ["gpt-4.1", "gpt-4.5"], id="dots"),
+        pytest.param(["runs/x/results.jsonl", "runs/y/results.jsonl"], ["x", "y"], id="folders"),
+        pytest.param(
+            ["runs/x/results.jsonl", "other/x/results.jsonl"], ["runs", "other"], id="folders above"
+        ),
+        pytest.param(
+            ["a.jsonl", "b/a.jsonl", "b/c.jsonl"],
+            ["a.jsonl", "b/a.jsonl", "b/c.jsonl"],
+            id="equal names",
+        ),
     ],
 )
 def test_systems_have_short_and_different_names(
@@ -170,13 +177,13 @@ def test_systems_have_short_and_different_names(
         assert f"\n| `{name}` |" in out
 
 
-@each(
+@pytest.mark.parametrize(
     "options",
     [
-        ["--fail-on-regression"],
-        ["--max-drop", "steps_score=0.1"],
-        ["--by", "hops"],
-        ["--worst", "3"],
+        pytest.param(["--fail-on-regression"], id="fail-on-regression"),
+        pytest.param(["--max-drop", "steps_score=0.1"], id="max-drop"),
+        pytest.param(["--by", "hops"], id="by"),
+        pytest.param(["--worst", "3"], id="worst"),
     ],
 )
 def test_options_for_two_runs(
@@ -187,14 +194,30 @@ def test_options_for_two_runs(
     assert run("compare", *paths[:2], "--format", "latex", *options) == 2
 
 
-@each(
+@pytest.mark.parametrize(
     ("candidates", "told"),
     [
-        ([run_of(24), run_of(24)], "No difference: all systems have the same values as a."),
-        ([run_of(24)[:30], run_of(23)], "warning: b lacks 10 questions of a"),
-        ([run_of(23), run_of(25)], "Undecided: differences from a may be due to chance."),
-        ([run_of(24, steps_score=None)] * 2, "No score to compare: no question has a primary"),
-        ([[], run_of(24)], "warning: b lacks 40 questions of a"),
+        pytest.param(
+            [run_of(24), run_of(24)],
+            "No difference: all systems have the same values as a.",
+            id="no difference",
+        ),
+        pytest.param(
+            [run_of(24)[:30], run_of(23)],
+            "warning: b lacks 10 questions of a",
+            id="missing questions",
+        ),
+        pytest.param(
+            [run_of(23), run_of(25)],
+            "Undecided: differences from a may be due to chance.",
+            id="undecided",
+        ),
+        pytest.param(
+            [run_of(24, steps_score=None)] * 2,
+            "No score to compare: no question has a primary",
+            id="no score",
+        ),
+        pytest.param([[], run_of(24)], "warning: b lacks 40 questions of a", id="no results"),
     ],
 )
 def test_what_a_comparison_says(

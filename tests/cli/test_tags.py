@@ -11,7 +11,6 @@ import orjson
 import pytest
 
 from tests.cli.support import REFERENCE, Folder, response, run
-from tests.support.cases import each
 
 TAGGED: list[dict[str, Any]] = [
     {**REFERENCE[0], "tags": {"hops": 1}},
@@ -68,15 +67,24 @@ def test_tables_and_gates_of_results(
     assert per_tag["hard"]["true"]["steps_score"]["coverage"]["values"] == 2
 
 
-@each(
+@pytest.mark.parametrize(
     ("option", "problem"),
     [
-        (["--by", "hop"], "--by: no result has the tag 'hop'; did you mean hops?"),
-        (
+        pytest.param(
+            ["--by", "hop"],
+            "--by: no result has the tag 'hop'; did you mean hops?",
+            id="misspelt tag",
+        ),
+        pytest.param(
             ["--gate", "steps_score[hops=2] > 0"],
             "--gate: no result has the tag 'hops=2'; did you mean hops=1?",
+            id="unknown value",
         ),
-        (["--gate", "a:steps_score[hops=1] > 0"], "expected a template or a tag, not both"),
+        pytest.param(
+            ["--gate", "a:steps_score[hops=1] > 0"],
+            "expected a template or a tag, not both",
+            id="template and tag",
+        ),
     ],
 )
 def test_what_names_no_tag_is_wrong_usage(

@@ -5,14 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import orjson
+import pytest
 
 from tests.cli.support import COLOURS, failed, response, run
-from tests.support.cases import each
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    import pytest
 
     from tests.cli.support import Folder
 
@@ -27,7 +25,7 @@ def evaluate(folder: Folder, *options: str, items: Sequence[object] | None = Non
     )
 
 
-@each(
+@pytest.mark.parametrize(
     ("condition", "code", "found"),
     [
         ("steps_score >= 0.4", 0, "holds"),

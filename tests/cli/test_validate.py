@@ -9,7 +9,6 @@ import orjson
 import pytest
 
 from tests.cli.support import Folder, failed, question, response, run
-from tests.support.cases import each
 from tests.traces.otlp import line as span_line
 from tests.traces.otlp import span
 from tests.traces.scenario import ANSWER, ANTHROPIC, CHAT, EVENTS
@@ -100,7 +99,13 @@ def traced(folder: Folder) -> Folder:
     return folder
 
 
-@each(("question", "jobs"), [((), "1"), (("--question-id", "meta.q"), "2")])
+@pytest.mark.parametrize(
+    ("question", "jobs"),
+    [
+        pytest.param((), "1", id="default id"),
+        pytest.param(("--question-id", "meta.q"), "2", id="chosen id"),
+    ],
+)
 def test_traces_are_evaluated(traced: Folder, question: tuple[str, ...], jobs: str) -> None:
     options = ["--format", "auto", "--select", "payload.log", *question, "--jobs", jobs]
     gate = ["-o", traced.file("results.jsonl"), "--gate", "steps_score >= 1"]
@@ -113,14 +118,24 @@ def test_traces_are_evaluated(traced: Folder, question: tuple[str, ...], jobs: s
     ]
 
 
-@each(
+@pytest.mark.parametrize(
     ("name", "line"),
     [
-        ("otlp", span_line(span(1, "GET /", {"http.method": "GET"}, parent=None))),
-        ("otlp", {"resourceLogs": []}),
-        ("otlp", {"resourceSpans": []}),
-        ("otlp", {"resourceSpans": [{"scopeSpans": [{"spans": []}]}]}),
-        ("auto", [{"role": "assistant", "toolRequests": [{"name": "sparql_query"}]}]),
+        pytest.param(
+            "otlp",
+            span_line(span(1, "GET /", {"http.method": "GET"}, parent=None)),
+            id="span without a question",
+        ),
+        pytest.param("otlp", {"resourceLogs": []}, id="logs"),
+        pytest.param("otlp", {"resourceSpans": []}, id="no spans"),
+        pytest.param(
+            "otlp", {"resourceSpans": [{"scopeSpans": [{"spans": []}]}]}, id="empty spans"
+        ),
+        pytest.param(
+            "auto",
+            [{"role": "assistant", "toolRequests": [{"name": "sparql_query"}]}],
+            id="unknown history",
+        ),
     ],
 )
 def test_a_run_that_made_no_result_of_its_input_does_not_exit_with_0(
@@ -131,8 +146,10 @@ def test_a_run_that_made_no_result_of_its_input_does_not_exit_with_0(
     assert "not_a_trace" in capfd.readouterr().err
 
 
-@each("text", ["", "\n\n"])
-@each("name", [None, "auto", "otlp", "plain"])
+@pytest.mark.parametrize(
+    "text", [pytest.param("", id="empty"), pytest.param("\n\n", id="blank lines")]
+)
+@pytest.mark.parametrize("name", [None, "auto", "otlp", "plain"])
 def test_a_file_without_lines_has_no_results_in_any_format(
     traced: Folder, name: str | None, text: str
 ) -> None:

@@ -21,7 +21,6 @@ from tests.cli.watch.support import (
     group,
     result,
 )
-from tests.support.cases import each
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -58,7 +57,7 @@ GOLDEN: dict[str, dict[str, Any]] = {
 }
 
 
-@each("name", GOLDEN)
+@pytest.mark.parametrize("name", GOLDEN)
 def test_golden(name: str) -> None:
     columns, rows = map(int, name.split("-")[0].split("x"))
     assert shown(GOLDEN[name], columns, rows) == (SCREENS / f"{name}.txt").read_text().splitlines()
