@@ -21,25 +21,40 @@ from graphrag_eval_async.monitor.alerts import Alert, Change, message, parse_ale
 from graphrag_eval_async.monitor.watched import Alerts, Watched
 from graphrag_eval_async.reports.windows import parse_window
 from graphrag_eval_async.reports.wording import value_of
-from tests.support.cases import each
 from tests.support.summaries import seen
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-PARSED: list[tuple[str, tuple[Any, ...]]] = [
-    ("steps_score<0.8", (None, "steps_score", "<", 0.8, None, None)),
-    (" elapsed_sec >= 1e2 over 5m ", (None, "elapsed_sec", ">=", 100.0, Seconds(300), None)),
-    ("lines: answer_f1 <= 0.5 over 30", ("lines", "answer_f1", "<=", 0.5, Last(30), None)),
-    ("a: b < 1: x over: y < 1", ("a: b < 1: x over", "y", "<", 1.0, None, None)),
-    (" no  lines for 10m ", (None, "no lines", ">=", 600.0, None, None)),
-    ("p99 x>30 over 5m", (None, "x", ">", 30.0, Seconds(300), 99)),
-    ("a: p5 b > 2: p90 x < 1", ("a: p5 b > 2", "x", "<", 1.0, None, 90)),
-    ("p95 p95 > 3", (None, "p95", ">", 3.0, None, 95)),
+PARSED = [
+    pytest.param("steps_score<0.8", (None, "steps_score", "<", 0.8, None, None), id="plain"),
+    pytest.param(
+        " elapsed_sec >= 1e2 over 5m ",
+        (None, "elapsed_sec", ">=", 100.0, Seconds(300), None),
+        id="seconds",
+    ),
+    pytest.param(
+        "lines: answer_f1 <= 0.5 over 30",
+        ("lines", "answer_f1", "<=", 0.5, Last(30), None),
+        id="template and last results",
+    ),
+    pytest.param(
+        "a: b < 1: x over: y < 1",
+        ("a: b < 1: x over", "y", "<", 1.0, None, None),
+        id="colons in the template",
+    ),
+    pytest.param(" no  lines for 10m ", (None, "no lines", ">=", 600.0, None, None), id="no lines"),
+    pytest.param("p99 x>30 over 5m", (None, "x", ">", 30.0, Seconds(300), 99), id="percentile"),
+    pytest.param(
+        "a: p5 b > 2: p90 x < 1",
+        ("a: p5 b > 2", "x", "<", 1.0, None, 90),
+        id="percentile of a template",
+    ),
+    pytest.param("p95 p95 > 3", (None, "p95", ">", 3.0, None, 95), id="metric named p95"),
 ]
 
 
-@each(("text", "parts"), PARSED)
+@pytest.mark.parametrize(("text", "parts"), PARSED)
 def test_parsing(text: str, parts: tuple[Any, ...]) -> None:
     alert = parse_alert(text)
     assert alert == (text.strip(), *parts)
@@ -78,7 +93,7 @@ def test_durations_and_windows_and_what_is_none() -> None:
             parse_window(text)
 
 
-@each("name", ["p0", "p42", "p95.0", "p99.9", "p101"])
+@pytest.mark.parametrize("name", ["p0", "p42", "p95.0", "p99.9", "p101"])
 def test_other_quantiles_are_refused_with_those_that_exist(name: str) -> None:
     with pytest.raises(
         ValueError, match=f"no quantile {re.escape(name)}, only p50, p90, p95 and p99"

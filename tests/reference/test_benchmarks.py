@@ -20,14 +20,16 @@ from graphrag_eval_async import (
 )
 from graphrag_eval_async.traces import TraceFormat
 from tests.cli.support import from_jsonl, run, to_jsonl
-from tests.support.cases import each
 
 if TYPE_CHECKING:
     from graphrag_eval_async import Reference
 
 FOLDER = Path(__file__).parents[2] / "examples" / "benchmark"
 TEXT2SPARQL, QALD = FOLDER / "text2sparql.yml", FOLDER / "qald.json"
-FORMS: list[tuple[Any, Path]] = [("text2sparql", TEXT2SPARQL), ("qald", QALD)]
+FORMS = [
+    pytest.param("text2sparql", TEXT2SPARQL, id="text2sparql"),
+    pytest.param("qald", QALD, id="qald"),
+]
 ASK = {"sparql": "ASK {}"}
 INDENTED = orjson.OPT_INDENT_2
 EN = [{"language": "en", "string": "Why?"}]
@@ -44,8 +46,14 @@ def written(path: Path, **document: Any) -> Path:
     return path
 
 
-@each(("form", "path"), FORMS)
-@each("options", [{}, {"language": "en", "score": "values_f1"}])
+@pytest.mark.parametrize(("form", "path"), FORMS)
+@pytest.mark.parametrize(
+    "options",
+    [
+        pytest.param({}, id="no options"),
+        pytest.param({"language": "en", "score": "values_f1"}, id="language and score"),
+    ],
+)
 def test_converted_files_load_equal(form: Any, path: Path, options: Any, tmp_path: Path) -> None:
     reference = load_reference(path, format=form, **options, strict=True)
     given = [word for name, value in options.items() for word in (f"--{name}", value)]
@@ -70,8 +78,8 @@ def test_questions_have_ids_tags_and_order() -> None:
     )
 
 
-@each(("form", "path"), FORMS)
-@each("replaced", [True, False])
+@pytest.mark.parametrize(("form", "path"), FORMS)
+@pytest.mark.parametrize("replaced", [True, False])
 def test_right_queries_have_full_scores(form: Any, path: Path, replaced: bool) -> None:
     reference = load_reference(path, format=form)
     answers = [
@@ -90,30 +98,44 @@ def test_right_queries_have_full_scores(form: Any, path: Path, replaced: bool) -
 TEXT: dict[str, Any] = {"question": {"en": "Why?"}, "query": ASK}
 
 
-@each(
+@pytest.mark.parametrize(
     ("questions", "problems"),
     [
-        (
+        pytest.param(
             [TEXT | {"id": 1.5}, TEXT | {"query": {}}],
             ["1.5: id: Expected", "[1]: query.sparql: missing"],
+            id="wrong types",
         ),
-        (
+        pytest.param(
             [{"id": "a"}, 5],
             ["'a': Object missing required field `question`", "[1]: Expected `object`"],
+            id="missing question",
         ),
-        (
+        pytest.param(
             [TEXT | {"id": 1, "question": {"en": " ", "es": None}}],
             ["question 1: question: no text in any"],
+            id="blank text",
         ),
-        ([TEXT | {"question": {"en": 7}}], ["question[...]: Expected `str | null`, got `int`"]),
-        (
+        pytest.param(
+            [TEXT | {"question": {"en": 7}}],
+            ["question[...]: Expected `str | null`, got `int`"],
+            id="text of a number",
+        ),
+        pytest.param(
             [TEXT, TEXT | {"query": {"sparql": "DROP ALL"}}],
             ["'{p}:2-en': reference_steps[0][0].reference_query: "],
+            id="update",
         ),
-        ([TEXT, TEXT | {"id": "1"}], ["question '{p}:1-en': id: '{p}:1-en' is already the id of"]),
-        ([TEXT | {"features": ["a=b"]}], ["question '{p}:1-en': tags"]),
-        ([TEXT | {"question": EN}], ["question: it is of the format qald"]),
-        ([], ["questions: the list is empty"]),
+        pytest.param(
+            [TEXT, TEXT | {"id": "1"}],
+            ["question '{p}:1-en': id: '{p}:1-en' is already the id of"],
+            id="same id",
+        ),
+        pytest.param([TEXT | {"features": ["a=b"]}], ["question '{p}:1-en': tags"], id="tag"),
+        pytest.param(
+            [TEXT | {"question": EN}], ["question: it is of the format qald"], id="another format"
+        ),
+        pytest.param([], ["questions: the list is empty"], id="no questions"),
     ],
 )
 def test_what_cannot_be_read_is_said_by_id(
@@ -138,32 +160,43 @@ def table(*rows: Any, names: Any = "x") -> dict[str, Any]:
     return {"head": {"vars": [*names]}, "results": {"bindings": [*rows]}}
 
 
-@each(
+@pytest.mark.parametrize(
     ("answers", "output"),
     [
-        ([table(X, names=["uri"])], table(X)),
-        ([table(X, names="xy")], table(X, names="xy")),
-        ([table(X), table(Y, X, names="y")], table(X, Y, X, names="xy")),
-        ([table({"x": TYPED, "y": None})], table({"x": TYPED | {"value": "1"}})),
-        ([{"head": {}, "results": {}, "boolean": True}], {"head": {}, "boolean": True}),
-        ([{"head": {"vars": ["x"]}, "results": {}}], table()),
-        ([{"head": {}}], table(names="")),
-        ([table({}, {"x": None}, names="")], table(names="")),
-        ([table({})], table({})),
-        (
+        pytest.param([table(X, names=["uri"])], table(X), id="own name"),
+        pytest.param([table(X, names="xy")], table(X, names="xy"), id="more names"),
+        pytest.param(
+            [table(X), table(Y, X, names="y")], table(X, Y, X, names="xy"), id="two tables"
+        ),
+        pytest.param(
+            [table({"x": TYPED, "y": None})], table({"x": TYPED | {"value": "1"}}), id="typed"
+        ),
+        pytest.param(
+            [{"head": {}, "results": {}, "boolean": True}],
+            {"head": {}, "boolean": True},
+            id="boolean",
+        ),
+        pytest.param([{"head": {"vars": ["x"]}, "results": {}}], table(), id="no bindings"),
+        pytest.param([{"head": {}}], table(names=""), id="no results"),
+        pytest.param([table({}, {"x": None}, names="")], table(names=""), id="row without names"),
+        pytest.param([table({})], table({}), id="row without values"),
+        pytest.param(
             [table(X), {"boolean": True}],
             "question 7: answers: a boolean stands beside other answers",
+            id="boolean and table",
         ),
-        (
+        pytest.param(
             [table({"x": {}})],
             "question '7': reference_steps[0][0].output: not SPARQL JSON: results",
+            id="term without a value",
         ),
-        (
+        pytest.param(
             [{"results": {"bindings": [7]}}],
             "question 7: answers[0].results.bindings[0]: Expected `object`",
+            id="binding that is a number",
         ),
-        ([], None),
-        (None, None),
+        pytest.param([], None, id="no answers"),
+        pytest.param(None, None, id="null"),
     ],
 )
 def test_answers_of_qald_are_outputs(answers: Any, output: Any, tmp_path: Path) -> None:
@@ -279,34 +312,62 @@ def test_answers_are_responses_in_any_way(tmp_path: Path) -> None:
     assert run("validate", reference, array, "--format", "text2sparql") == 0
 
 
-@each(
+@pytest.mark.parametrize(
     ("answer", "found"),
     [
-        (
+        pytest.param(
             {"qname": "b:1", "question": "?", "query": "ASK {}", "dataset": "urn:a"},
             ("b:1", "ASK {}"),
+            id="name",
         ),
-        ({"question": "why", "query": "ASK {}", "dataset": "urn:a"}, ("a:1", "ASK {}")),
-        ({"question": "Why?", "query": "", "dataset": "urn:b", "qname": None}, ("b:1", None)),
-        ({"qname": "a:1", "query": "ASK {}", "error": "timeout"}, ("a:1", "ASK {}")),
-        ({"question": "Why?", "query": "ASK {}"}, "have the text 'Why?': 'a:1', 'b:1'"),
-        (
+        pytest.param(
+            {"question": "why", "query": "ASK {}", "dataset": "urn:a"},
+            ("a:1", "ASK {}"),
+            id="text and dataset",
+        ),
+        pytest.param(
+            {"question": "Why?", "query": "", "dataset": "urn:b", "qname": None},
+            ("b:1", None),
+            id="another dataset",
+        ),
+        pytest.param(
+            {"qname": "a:1", "query": "ASK {}", "error": "timeout"}, ("a:1", "ASK {}"), id="error"
+        ),
+        pytest.param(
+            {"question": "Why?", "query": "ASK {}"},
+            "have the text 'Why?': 'a:1', 'b:1'",
+            id="two questions",
+        ),
+        pytest.param(
             {"question": "who is a", "query": "", "dataset": "urn:b"},
             "no question has the text 'who is a' in the dataset 'urn:b'",
+            id="dataset lacks it",
         ),
-        ({"question": "Who is a?", "query": "ASK {}", "dataset": "urn:a"}, ("a:2", "ASK {}")),
-        ({"qname": "c:1", "query": "ASK {}"}, "unknown_question_id"),
-        ({"qname": "b:1", "query": "ASK {}", "answer": "B.", "error": None}, ("b:1", "ASK {}")),
-        (
+        pytest.param(
+            {"question": "Who is a?", "query": "ASK {}", "dataset": "urn:a"},
+            ("a:2", "ASK {}"),
+            id="spelling",
+        ),
+        pytest.param({"qname": "c:1", "query": "ASK {}"}, "unknown_question_id", id="unknown name"),
+        pytest.param(
+            {"qname": "b:1", "query": "ASK {}", "answer": "B.", "error": None},
+            ("b:1", "ASK {}"),
+            id="answer",
+        ),
+        pytest.param(
             {"qname": "a:1", "query": {"text": "ASK {}"}},
             "query: expected text, got the keys 'text'",
+            id="query of another type",
         ),
-        (
+        pytest.param(
             {"qname": "a:1", "sparql": "ASK {}"},
             "with question and query, got the keys 'qname', 'sparql'",
+            id="other keys",
         ),
-        (7, "not_a_trace: expected an object with question and query, got a int"),
-        ([], "not_a_trace: it is empty"),
+        pytest.param(
+            7, "not_a_trace: expected an object with question and query, got a int", id="number"
+        ),
+        pytest.param([], "not_a_trace: it is empty", id="empty list"),
     ],
 )
 async def test_answers_find_their_questions(answer: Any, found: Any, tmp_path: Path) -> None:
@@ -329,23 +390,50 @@ async def test_answers_find_their_questions(answer: Any, found: Any, tmp_path: P
         assert (result["question_id"], step.get("args", {}).get("query")) == found
 
 
-@each(
+@pytest.mark.parametrize(
     ("response", "found"),
     [
-        ({"question": "who is a", "answer": "A.", "object": 1}, {"question_id": "a:2"}),
-        ({"question_id": "b:1", "question": "?", "actual_answer": "B."}, {"actual_answer": "B."}),
-        (
+        pytest.param(
+            {"question": "who is a", "answer": "A.", "object": 1}, {"question_id": "a:2"}, id="text"
+        ),
+        pytest.param(
+            {"question_id": "b:1", "question": "?", "actual_answer": "B."},
+            {"actual_answer": "B."},
+            id="id",
+        ),
+        pytest.param(
             {"question": "Who is b?", "actual_steps": WHY},
             {"actual_steps": [{**WHY[0], "status": "success"}]},
+            id="steps",
         ),
-        ({"question": "Who is b?", "error": "timeout"}, {"question_id": "b:2", "error": "timeout"}),
-        ({"question": "Why?", "dataset": "urn:b", "answer": "B."}, {"question_id": "b:1"}),
-        ({"question": "Who is a?", "response": "A."}, "response: did you mean actual_answer?"),
-        ({"answers": []}, "expected an object with question and answer, got the keys 'answers'"),
-        ({"question": None, "answer": "A."}, "no question id, and no text of a question"),
+        pytest.param(
+            {"question": "Who is b?", "error": "timeout"},
+            {"question_id": "b:2", "error": "timeout"},
+            id="error",
+        ),
+        pytest.param(
+            {"question": "Why?", "dataset": "urn:b", "answer": "B."},
+            {"question_id": "b:1"},
+            id="dataset",
+        ),
+        pytest.param(
+            {"question": "Who is a?", "response": "A."},
+            "response: did you mean actual_answer?",
+            id="unknown key",
+        ),
+        pytest.param(
+            {"answers": []},
+            "expected an object with question and answer, got the keys 'answers'",
+            id="other keys",
+        ),
+        pytest.param(
+            {"question": None, "answer": "A."},
+            "no question id, and no text of a question",
+            id="no text",
+        ),
     ],
 )
-@each("is_array", [True, False])
+@pytest.mark.parametrize("is_array", [True, False])
 def test_plain_responses_find_their_questions(
     response: Any, found: Any, is_array: bool, tmp_path: Path
 ) -> None:

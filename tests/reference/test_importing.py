@@ -13,7 +13,6 @@ from graphrag_eval_async import (
     run_evaluation_sync,
 )
 from tests.cli.support import to_jsonl
-from tests.support.cases import each
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -56,7 +55,14 @@ TEMPLATES: list[dict[str, Any]] = [
 ]
 
 
-@each(("by", "encoding"), [(",", "utf-8"), (";", "utf-8-sig"), ("\t", "utf-8")])
+@pytest.mark.parametrize(
+    ("by", "encoding"),
+    [
+        pytest.param(",", "utf-8", id="comma"),
+        pytest.param(";", "utf-8-sig", id="semicolon"),
+        pytest.param("\t", "utf-8", id="tab"),
+    ],
+)
 def test_tables(by: str, encoding: str, tmp_path: Path) -> None:
     path = tmp_path / "questions.csv"
     text = "\r\n".join(by.join(f'"{cell}"' for cell in row) for row in ROWS)
@@ -161,52 +167,81 @@ def test_answers_that_nobody_reviewed() -> None:
     load_reference(templates, strict=True)
 
 
-@each(
+@pytest.mark.parametrize(
     ("text", "problems"),
     [
-        (
+        pytest.param(
             "qestion,answer\nA?,1",
             ["line 1: expected a column question, and none twice, got qestion, answer"],
+            id="misspelt column",
         ),
-        (
+        pytest.param(
             "question,question_text\nA?,1",
             ["line 1: expected a column question, and none twice, got "],
+            id="other column",
         ),
-        ("", ["line 1: expected a column question, and none twice, got nothing"]),
-        (
+        pytest.param(
+            "", ["line 1: expected a column question, and none twice, got nothing"], id="empty file"
+        ),
+        pytest.param(
             "question,answer\nA?,1\nA?,2\n,3\nB?,1,2\n",
             [
                 "line 3: the question of line 2",
                 "line 4: no question",
                 "line 5: too many cells; put texts in double",
             ],
+            id="rows",
         ),
-        ("question,id\nA?,x\nB?,x", ["line 3: the id 'x' is already that of line 2"]),
-        ("question,tags\nA?,a[=2", ["line 2: tags: expected a key without =, [ and ], got 'a['"]),
-        ("question,query\nA?,DELETE {}", ["line 2: reference_query: expected a SPARQL query"]),
-        (
+        pytest.param(
+            "question,id\nA?,x\nB?,x",
+            ["line 3: the id 'x' is already that of line 2"],
+            id="same id",
+        ),
+        pytest.param(
+            "question,tags\nA?,a[=2",
+            ["line 2: tags: expected a key without =, [ and ], got 'a['"],
+            id="tag",
+        ),
+        pytest.param(
+            "question,query\nA?,DELETE {}",
+            ["line 2: reference_query: expected a SPARQL query"],
+            id="update",
+        ),
+        pytest.param(
             'question\nA?\n"B?\nC?',
             ["line 3 or later: unexpected end of data; is a double quote missing?"],
+            id="open quote",
         ),
-        (
+        pytest.param(
             "question,answer,match\nA?,many,number",
             ["line 2: reference_answer: must have one number"],
+            id="no number",
         ),
-        ("question,answer,match,tolerance\nA?,5,number,x", ["line 2: tolerance: expected a numb"]),
-        (
+        pytest.param(
+            "question,answer,match,tolerance\nA?,5,number,x",
+            ["line 2: tolerance: expected a numb"],
+            id="tolerance",
+        ),
+        pytest.param(
             b"question\nA?\nGr\xf6sse?",
             ["not text in UTF-8; unpack it, or save it as such: in Excel, CSV"],
+            id="not UTF-8",
         ),
-        ("question,id\n" + "".join(f"{i},x\n" for i in range(30)), [*["line"] * 20, "..."]),
-        (
+        pytest.param(
+            "question,id\n" + "".join(f"{i},x\n" for i in range(30)),
+            [*["line"] * 20, "..."],
+            id="many problems",
+        ),
+        pytest.param(
             '{"question": "A?"}\n{"question_id": "q"}\n\n{"messages": []}\n[]',
             [
                 "line 2: no question",
                 "line 4: no question; add it; `convert`",
                 "line 5: expected a JSON",
             ],
+            id="JSON lines",
         ),
-        (None, ["No such file"]),
+        pytest.param(None, ["No such file"], id="missing file"),
     ],
 )
 def test_problems(text: str | bytes | None, problems: list[str], tmp_path: Path) -> None:

@@ -20,7 +20,6 @@ from graphrag_eval_async import (
     load_reference,
 )
 from graphrag_eval_async.records.yaml_file import CHECKED_BYTES
-from tests.support.cases import each
 from tests.support.data import answer, question, template, templates
 
 if TYPE_CHECKING:
@@ -94,76 +93,120 @@ def test_tags_of_a_question_take_precedence_over_those_of_its_template(tmp_path:
         assert second.tags == (("easy", "false"), ("hard", "true"), ("hops", "1"))
 
 
-@each(
+@pytest.mark.parametrize(
     ("raw", "problem"),
     [
-        (
+        pytest.param(
             asking(tags="hard"),
             (
                 f"{QUESTION}.tags: expected an object or a list of names, got 'hard'; write "
                 "{key: value} or [name]"
             ),
+            id="tags of text",
         ),
-        (
+        pytest.param(
             asking(tags={"n": None}),
             f"{QUESTION}.tags.n: expected a string, a number or a boolean, got None",
+            id="null tag",
         ),
-        (asking(tags={"a=b": 1}), f"{QUESTION}.tags: expected a key without =, [ and ], got 'a=b'"),
-        (
+        pytest.param(
+            asking(tags={"a=b": 1}),
+            f"{QUESTION}.tags: expected a key without =, [ and ], got 'a=b'",
+            id="tag with an equals sign",
+        ),
+        pytest.param(
             [{**asking()[0], "tags": ["a]"]}],
             "templates[0].tags: expected a key without =, [ and ], got 'a]'",
+            id="tag with a bracket",
         ),
-        (
+        pytest.param(
             [*asking(), *template()],
             "templates[1].template_id: 't' is already the template_id of templates[0]",
+            id="same template id",
         ),
-        ([{"template_id": "t"}], "templates[0].questions: missing; a template needs it"),
-        (
+        pytest.param(
+            [{"template_id": "t"}],
+            "templates[0].questions: missing; a template needs it",
+            id="no questions",
+        ),
+        pytest.param(
             [{"template_id": "t", "questions": [None]}],
             f"{QUESTION}: expected a question",
+            id="question that is null",
         ),
-        (steps({"name": "x"}), f"{STEP}.output: missing"),
-        (of_step(score="high"), f"{STEP}.score: expected exact, f1 or values_f1, got 'high'"),
-        (
+        pytest.param(steps({"name": "x"}), f"{STEP}.output: missing", id="no output"),
+        pytest.param(
+            of_step(score="high"),
+            f"{STEP}.score: expected exact, f1 or values_f1, got 'high'",
+            id="unknown score",
+        ),
+        pytest.param(
             of_step(args_match="all", args={}),
             f"{STEP}.args_match: expected exact, none or subset, got 'all'; write one of",
+            id="args match all",
         ),
-        (of_step(args_match="exact"), f"{STEP}.args: missing; args_match compares them"),
-        (steps({"name": "x", "args": {}, "args_match": "none"}), f"{STEP}.output: missing"),
-        (
+        pytest.param(
+            of_step(args_match="exact"),
+            f"{STEP}.args: missing; args_match compares them",
+            id="no args",
+        ),
+        pytest.param(
+            steps({"name": "x", "args": {}, "args_match": "none"}),
+            f"{STEP}.output: missing",
+            id="args not matched",
+        ),
+        pytest.param(
             asking(reference_steps=[{"steps": [{"name": "x", "output": "y"}], "order": "strikt"}]),
             (
                 f"{QUESTION}.reference_steps[0].order: expected any or strict, got 'strikt'; for "
                 "the order of rows, write ordered: true in the step"
             ),
+            id="unknown order",
         ),
-        (
+        pytest.param(
             asking(reference_steps=[{"steps": [{"name": "x"}]}]),
             f"{QUESTION}.reference_steps[0].steps[0].output: missing",
+            id="step of an object without output",
         ),
-        (
+        pytest.param(
             steps({"name": "x", "output": "y"}, {"name": "z", "output": "y", "order": "strict"}),
             (
                 f"{QUESTION}.reference_steps[0][1].order: is the group's; write "
                 "{order: strict, steps: [...]}"
             ),
+            id="order of a step",
         ),
-        (
+        pytest.param(
             asking(forbidden_steps="x"),
             f"{QUESTION}.forbidden_steps: expected a list of texts, got 'x'; write [x]",
+            id="forbidden steps of text",
         ),
-        (
+        pytest.param(
             template(question({"name": "x", "output": "y"}, forbidden_steps=["X-"])),
             f"{QUESTION}.forbidden_steps: 'X-' is also a reference step",
+            id="forbidden reference step",
         ),
-        (
+        pytest.param(
             [{**asking()[0], "max_steps": -1}],
             "templates[0].max_steps: expected a whole number of 0 or more",
+            id="negative limit",
         ),
-        (of_step(score="f1"), f"{STEP}.score: f1 is only for outputs"),
-        (of_step(reference_query="DROP ALL"), f"{STEP}.reference_query: expected a SPARQL query"),
-        (of_step(name="retrieve_time_series", args={"mrid": 5}), f"{STEP}.args.mrid: "),
-        (of_step(args={"a": nested(201)}), f"{QUESTION}: nests more than 200 deep"),
+        pytest.param(
+            of_step(score="f1"), f"{STEP}.score: f1 is only for outputs", id="score of text"
+        ),
+        pytest.param(
+            of_step(reference_query="DROP ALL"),
+            f"{STEP}.reference_query: expected a SPARQL query",
+            id="update",
+        ),
+        pytest.param(
+            of_step(name="retrieve_time_series", args={"mrid": 5}),
+            f"{STEP}.args.mrid: ",
+            id="wrong mrid",
+        ),
+        pytest.param(
+            of_step(args={"a": nested(201)}), f"{QUESTION}: nests more than 200 deep", id="too deep"
+        ),
     ],
 )
 def test_problems(raw: Any, problem: str, tmp_path: Path) -> None:
@@ -177,10 +220,18 @@ def test_problems(raw: Any, problem: str, tmp_path: Path) -> None:
 TABLE = (
     '{"head": {"vars": ["a"]}, "results": {"bindings": [{"a": {"type": "literal", "value": "1"}}]}}'
 )
-CHANGES = [('"1"', "1"), ('[{"a"', '[1, {"a"'), ('"vars"', '"wars"')]
 
 
-@each("output", ["{", 1, *(TABLE.replace(*change) for change in CHANGES)])
+@pytest.mark.parametrize(
+    "output",
+    [
+        pytest.param("{", id="not JSON"),
+        pytest.param(1, id="number"),
+        pytest.param(TABLE.replace('"1"', "1"), id="value of a number"),
+        pytest.param(TABLE.replace('[{"a"', '[1, {"a"'), id="row of a number"),
+        pytest.param(TABLE.replace('"vars"', '"wars"'), id="no vars"),
+    ],
+)
 def test_outputs_that_are_not_as_their_media_type_says(output: Any) -> None:
     assert [
         len(load_reference(of_step(output=TABLE, output_media_type=kind)))
@@ -263,9 +314,18 @@ def test_duplicate_keys_in_large_json_files(tmp_path: Path) -> None:
             assert len(load_reference(path)) == 1
 
 
-@each(
+@pytest.mark.parametrize(
     "value",
-    [[{1}], {5: "b"}, 10**24, "\ud800", b"b", [None, float("nan")], float("-inf"), nested(253)],
+    [
+        pytest.param([{1}], id="set"),
+        pytest.param({5: "b"}, id="key that is a number"),
+        pytest.param(10**24, id="integer too large"),
+        pytest.param("\ud800", id="surrogate"),
+        pytest.param(b"b", id="bytes"),
+        pytest.param([None, float("nan")], id="NaN"),
+        pytest.param(float("-inf"), id="infinity"),
+        pytest.param(nested(253), id="too deep"),
+    ],
 )
 def test_values_that_have_no_json_text(value: Any) -> None:
     (found,) = problems(of_step(args={"a": value}))
@@ -289,7 +349,13 @@ GROUP_WITH_DATES = """\
 """
 
 
-@each("text", [WITH_DATES, WITH_DATES + GROUP_WITH_DATES])
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(WITH_DATES, id="question"),
+        pytest.param(WITH_DATES + GROUP_WITH_DATES, id="question and group"),
+    ],
+)
 def test_dates_and_times_in_objects_are_iso_text_as_in_files(text: str, tmp_path: Path) -> None:
     path = tmp_path / "reference.yaml"
     path.write_text(text)

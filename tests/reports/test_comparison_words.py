@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from graphrag_eval_async import compare
 from graphrag_eval_async.reports.comparison_words import greatest_losses, headline, regressions
-from tests.support.cases import each
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -39,39 +40,52 @@ ONE_FELL = run_of({"lines": 17, "stations": 12, "trips": 12})
 SWAPPED = run_of({"lines": 17, "stations": 12, "trips": 13})
 
 
-@each(
+@pytest.mark.parametrize(
     ("candidate", "expected"),
     [
-        (
+        pytest.param(
             LINES_FELL,
             (
                 "Worse: steps_score 0.7 -> 0.5, -0.2 (most in lines 0.9 -> 0.3, -0.6). "
                 "12 regressions, 0 improvements."
             ),
+            id="one template fell",
         ),
-        (
+        pytest.param(
             LINES_FELL_OTHERS_ROSE,
             "Worse: steps_score of lines 0.9 -> 0.3, -0.6. 12 regressions, 12 improvements.",
+            id="others rose",
         ),
-        (ALL_FELL, "Worse: steps_score 0.7 -> 0.2, -0.5. 30 regressions, 0 improvements."),
-        (
+        pytest.param(
+            ALL_FELL,
+            "Worse: steps_score 0.7 -> 0.2, -0.5. 30 regressions, 0 improvements.",
+            id="all fell",
+        ),
+        pytest.param(
             ONE_FELL,
             (
                 "Undecided, may be due to chance: steps_score 0.7 -> 0.6833, -0.017. "
                 "1 regression, 0 improvements."
             ),
+            id="one question fell",
         ),
-        (
+        pytest.param(
             SWAPPED,
             (
                 "Undecided, may be due to chance: steps_score 0.7 -> 0.7, 0. "
                 "1 regression, 1 improvement."
             ),
+            id="swapped",
         ),
-        (BASELINE, "No difference: 60 questions with the same values in both runs."),
-        (
+        pytest.param(
+            BASELINE,
+            "No difference: 60 questions with the same values in both runs.",
+            id="no difference",
+        ),
+        pytest.param(
             [result | {"elapsed_sec": 2.0} for result in BASELINE],
             "No difference: 60 questions with the same values in both runs.",
+            id="other times",
         ),
     ],
 )

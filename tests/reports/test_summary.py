@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 from xml.etree import ElementTree as ET
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
@@ -21,7 +22,6 @@ from graphrag_eval_async.reports.markdown import MAX_CHARACTERS, render_markdown
 from graphrag_eval_async.reports.markdown_text import code_cell, code_span
 from graphrag_eval_async.reports.summary import CheckedGate, Reading, Summary
 from tests.cli.support import REFERENCE
-from tests.support.cases import each
 from tests.support.summaries import failed, result, summary_of
 
 if TYPE_CHECKING:
@@ -36,39 +36,67 @@ SILENT: dict[str, Any] = {"reference_answer": "a"}
 ANSWERED: dict[str, Any] = {"reference_answer": "a", "actual_answer": "a"}
 
 
-@each(
+@pytest.mark.parametrize(
     ("results", "pass_if", "expected"),
     [
-        ([result("q")], [], ("passed", "", "")),
-        ([result("q"), result("q", 0.0)], [], ("failed", "wrong_order", HALF)),
-        ([result("q", 0.5)], ["steps_score >= 0.5"], ("passed", "", "")),
-        (
+        pytest.param([result("q")], [], ("passed", "", ""), id="passed"),
+        pytest.param(
+            [result("q"), result("q", 0.0)], [], ("failed", "wrong_order", HALF), id="wrong order"
+        ),
+        pytest.param(
+            [result("q", 0.5)], ["steps_score >= 0.5"], ("passed", "", ""), id="condition holds"
+        ),
+        pytest.param(
             [result("q", 0.0), failed("q", "a\nb\x1b")],
             [],
             ("error", "agent_error", "a b\\x1b (1 of 2 samples)"),
+            id="error and failure",
         ),
         # An answer counts if the run was judged.
-        ([result("q", **ANSWERED, answer_f1=0.9, failure="none")], [], ("passed", "", "")),
-        (
+        pytest.param(
+            [result("q", **ANSWERED, answer_f1=0.9, failure="none")],
+            [],
+            ("passed", "", ""),
+            id="right answer",
+        ),
+        pytest.param(
             [result("q", **ANSWERED, answer_f1=0.4)],
             [],
             ("failed", "score", "answer_f1 is 0.4, expected >= 0.5"),
+            id="wrong answer",
         ),
-        (
+        pytest.param(
             [result("q", **ANSWERED, answer_match=0, answer_match_reason="number:\nhas 6")],
             [],
             ("failed", "score", "answer_match is 0, expected >= 0.5 (number: has 6)"),
+            id="wrong match",
         ),
-        (
+        pytest.param(
             [result("q", **ANSWERED, answer_eval_error="timeout: 60 s")],
             [],
             ("error", "timeout", "answer_f1 has no value: timeout"),
+            id="judge failed",
         ),
-        ([result("p", **ANSWERED, answer_f1=0.9), result("q", **SILENT)], [], UNANSWERED),
-        ([result("q", **SILENT)], [], ("passed", "", "")),
-        ([result("q", **SILENT)], ["answer_f1 >= 0.5"], UNANSWERED),
-        ([result("q", None)], [], NOTHING),
-        ([result("q", pending=["answer_f1"])], [], ("skipped", "pending", "pending")),
+        pytest.param(
+            [result("p", **ANSWERED, answer_f1=0.9), result("q", **SILENT)],
+            [],
+            UNANSWERED,
+            id="no answer",
+        ),
+        pytest.param([result("q", **SILENT)], [], ("passed", "", ""), id="answers not judged"),
+        pytest.param(
+            [result("q", **SILENT)],
+            ["answer_f1 >= 0.5"],
+            UNANSWERED,
+            id="condition without a value",
+        ),
+        pytest.param([result("q", None)], [], NOTHING, id="no score"),
+        pytest.param(
+            [result("q", pending=["answer_f1"])],
+            [],
+            ("skipped", "pending", "pending"),
+            id="pending",
+        ),
     ],
 )
 def test_outcomes(
@@ -246,7 +274,16 @@ def test_text_from_data_is_a_code_span(text: str) -> None:
 EVIL = "@all `<img src=x>` | [a](http://b) **c** <!-- ##[error]d #1 \\| ::error::e"
 
 
-@each("evil", [EVIL, "``" + EVIL, EVIL + "`", f"{EVIL}\n\n# {EVIL}\n", f"|{EVIL}|\\"])
+@pytest.mark.parametrize(
+    "evil",
+    [
+        pytest.param(EVIL, id="plain"),
+        pytest.param("``" + EVIL, id="after backticks"),
+        pytest.param(EVIL + "`", id="before a backtick"),
+        pytest.param(f"{EVIL}\n\n# {EVIL}\n", id="lines and a heading"),
+        pytest.param(f"|{EVIL}|\\", id="cells of a table"),
+    ],
+)
 def test_nothing_from_data_is_markup(evil: str) -> None:
     more: dict[str, Any] = {"template_id": f"t {evil}", "failure": f"f {evil}", f"m {evil}": 0.5}
     more["judge"] = {"outputs": [f"m {evil}"], "fractions": [f"m {evil}"], "model": f"j {evil}"}
