@@ -7,16 +7,16 @@ from __future__ import annotations
 import json
 import os
 import random
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
 
-from tests.support.cases import naming
 from tests.support.cpu import affordable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
 JUNK: list[Any] = [None, True, False, 0, -1, 2**53 + 1, 2**61 - 1, 2**64, 10**400, 0.5, -0.0, 1e308]
@@ -32,8 +32,18 @@ sizes = pytest.mark.parametrize(
 def repeat(check: Callable[[random.Random], object], count: int) -> None:
     """Call `check` with generators of so many seeds; a failure names its seed."""
     for seed in seeds(count):
-        with naming({"FUZZ_SEED": seed}):
+        with name_seed(seed):
             check(random.Random(seed))
+
+
+@contextmanager
+def name_seed(seed: int) -> Iterator[None]:
+    """Add the seed to what the block raises, so that the failure can be repeated."""
+    try:
+        yield
+    except BaseException as error:
+        error.add_note(f"FUZZ_SEED={seed}")
+        raise
 
 
 def seeds(count: int) -> Sequence[int]:

@@ -14,7 +14,7 @@ import pytest
 
 from graphrag_eval_async import evaluate_stream
 from graphrag_eval_async.errors import FAILURES
-from tests.fuzz.seeds import seeds, spoil
+from tests.fuzz.seeds import name_seed, seeds, spoil
 from tests.judged.support import (
     KEYS,
     REPLIES,
@@ -26,7 +26,6 @@ from tests.judged.support import (
     templates,
     title_of,
 )
-from tests.support.cases import naming
 from tests.support.cpu import affordable
 from tests.support.judge_server import Reply, completion, reply_to
 from tests.support.virtual_time import without_waiting
@@ -104,7 +103,7 @@ async def test_any_reply_makes_a_score_or_an_error(count: int) -> None:
     async with serving(keep_requests=False) as server:
         settings = config(server, limits=LIMITS)
         for seed in seeds(count):
-            with naming({"FUZZ_SEED": seed}), affordable(1):
+            with name_seed(seed), affordable(1):
                 server.script = Spoiler(seed)
                 stream = evaluate_stream(
                     templates(1), [response(0)], config=settings, on_fatal="continue"
