@@ -33,7 +33,7 @@ from graphrag_eval_async.traces.format import OTLP, TraceFormat
 from graphrag_eval_async.traces.trace import FAILURES
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+    from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 
     from graphrag_eval_async.cli.exits import Ending, Exit, Interrupts
     from graphrag_eval_async.cli.run_summary import RunOutcome
@@ -411,17 +411,18 @@ def report_shards(
     output_stream: TextIO | None,
     reference: Reference | None,
     config: Config | None,
+    notes: Sequence[str] = (),
     by: str | None = None,
     interval: Interval | None = None,
 ) -> Exit:
     """Report a run in shards at its end; the arguments are those of `report_stream`."""
     remedy = " and start again; llm.cache would have kept what is paid"
-    ending, notes = _report_judge(run, ending, config, remedy)
-    notes += note_without_comparison(run, reference, config)
+    ending, judge_notes = _report_judge(run, ending, config, remedy)
+    all_notes = [*notes, *judge_notes, *note_without_comparison(run, reference, config)]
     if run.resumed:
-        notes.append(f"finished by an earlier run: {plural(run.resumed, 'shard')}")
+        all_notes.append(f"finished by an earlier run: {plural(run.resumed, 'shard')}")
     if not ending.is_complete and os.path.isdir(run.folder):
-        notes.append(
+        all_notes.append(
             one_line(f"finished shards stay in {run.folder}: the same command evaluates the rest")
         )
     return report(
@@ -432,7 +433,7 @@ def report_shards(
         reference=reference,
         by=by,
         interval=interval,
-        notes=notes,
+        notes=all_notes,
     )
 
 

@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import orjson
+
 from graphrag_eval_async.catalogue.metrics import MISSING_RATE
 from graphrag_eval_async.catalogue.outcomes import EXECUTION_ERROR
 from graphrag_eval_async.cli.exits import run_to_end
@@ -642,10 +644,22 @@ def _evaluate_in_processes(
         is_part=options.shard is not None,
         first_tag_keys=named_tag_keys(options.gate, options.by),
     )
+    worst_answers = WorstAnswers()
+    problems = _Problems(config)
     with ExitStack() as files:
-        send = None
+        output_lines = None
         if options.output:
-            send = files.enter_context(open_lines(options.output)).send
+            output_lines = files.enter_context(open_lines(options.output))
+
+        async def send(lines: bytes) -> None:
+            """Write the lines of results; keep their problems and the worst answers."""
+            for line in lines.splitlines():
+                result = orjson.loads(line)
+                worst_answers.add(result)
+                problems.add(result)
+            if output_lines is not None:
+                await output_lines.send(lines)
+
         if options.rejects:
             reject_writer.lines = files.enter_context(open_lines(options.rejects, interrupts))
         advance = files.enter_context(
@@ -667,6 +681,11 @@ def _evaluate_in_processes(
         output_stream=page_stream(options.rejects, options.output),
         reference=counted,
         config=config,
+        notes=[
+            *worst_answers.lines(DEFAULT_WIDTH),
+            *problems.lines(),
+            *_where_results_are(results_path),
+        ],
         by=options.by,
         interval=options.interval,
     )
