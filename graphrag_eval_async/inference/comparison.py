@@ -212,7 +212,10 @@ class RunningComparison:
         return {"results": self._runs[side].results, "questions": questions}
 
     def missing(self) -> list[str]:
-        """Return the sorted ids of the questions that only the baseline has complete results of."""
+        """Return the sorted ids of questions of the baseline that the candidate lacks.
+
+        Only complete results count.
+        """
         return sorted(
             question_id
             for question_id, question in self._questions.items()
@@ -397,6 +400,7 @@ class RunningComparison:
         errors_are_zeros = metric != ERROR_RATE and (
             metric in self.fractions or range_of(metric)[1] == 1
         )
+        # Count results on each side, and collect the values of questions that have some on both.
         values: dict[Side, list[float | ValueSum]] = {side: [] for side in SIDES}
         results: Counter[Side] = Counter()
         errors: Counter[Side] = Counter()
@@ -547,7 +551,11 @@ def _list_losses(
 
 
 def _list_one_sided(questions: Mapping[str, Question]) -> dict[str, dict[str, Any]]:
-    """Return the questions that have a value on one side only, by metric and side."""
+    """Return the ids of questions that have a value on one side only, by metric and then by side.
+
+    Args:
+        questions: the questions that both sides have, by id.
+    """
     one_sided: dict[str, dict[str, Any]] = {}
 
     def add(side: Side, metrics: Iterable[str], question_id: str) -> None:

@@ -287,6 +287,8 @@ class LabelSample:
                 shown["evidence"] = _outputs_of_steps(result, step_name)
         shown["sha256"] = score.sha256
 
+        # The smaller the hash, the higher the priority. If more than `n` results are drawn, the one
+        # with the lowest priority is dropped.
         digest = sha256_of(f"{self._seed}:{score.sha256}".encode()).hexdigest()
         entry = _DrawnResult(priority=-int(digest, 16), place=self.total, shown=shown)
         if len(self._drawn) < self._n:
@@ -295,8 +297,9 @@ class LabelSample:
             heappushpop(self._drawn, entry)
 
     def labels(self) -> list[dict[str, Any]]:
-        """Return the drawn results in random order, as labels whose value is still None.
+        """Return the drawn results as labels whose value is still None.
 
+        They are in the order of their priority, which is random.
         Raises:
             UsageError: no result has a score.
         """

@@ -154,6 +154,7 @@ class Question:
             for metric, value in observed.values:
                 if metric in LEAST_RIGHT_VALUES:
                     rightness[metric] = value >= LEAST_RIGHT_VALUES[metric]
+        # The samples of a side are sorted by number, in whatever order results arrive.
         number = observed.sample if type(observed.sample) is int else 1
         insort(self._samples.setdefault(side, []), (number, rightness), key=itemgetter(0))
 

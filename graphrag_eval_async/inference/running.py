@@ -54,7 +54,7 @@ class RunningAggregates(Aggregates):
                 - `bounds`, for metrics from 0 to 1 by definition: the mean if every failed value
                   were 0 (`low`) or 1 (`high`); also in macro;
                 - `variance`, for metrics of repeated questions: unbiased estimates `between`
-                  questions, which may be below 0, and `within` one, between its samples;
+                  questions, which may be below 0, and `within` questions, between samples of one;
                 - `quantiles`: exact p50, p90, p95 and p99, linearly interpolated between two
                   values;
                 - `interval`, for metrics of two questions or more: a confidence interval, and the

@@ -222,6 +222,8 @@ class Deciding:
             self.failed += 1
         self._low_values.add([sample.low])
         self._high_values.add([sample.high])
+        # Each bet counts failed values against itself. A bet that is won shows that the mean is
+        # above or below the bound; which of the two the condition asks for depends on its operator.
         self._bet_on_above.add(sample.low)
         self._bet_on_below.add(1 - sample.high)
         if self._bet_on_above.refutes(self._level):

@@ -231,6 +231,7 @@ def rows_of_comparisons(
         primary: the metrics to decide; see `is_primary` for the default.
         lower_outputs: names of outputs of which lower values are better.
     """
+    # The primary metrics of each comparison, with their pairs.
     decided = {
         name: {
             metric: pairs_by_metric[metric]

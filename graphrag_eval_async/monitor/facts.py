@@ -183,7 +183,11 @@ class Facts:
         }
 
     def _groups(self, *, max_detailed_templates: float) -> dict[str, Any]:
-        """Return the facts of all results, of templates, of tags and of judges."""
+        """Return the facts of all results, of templates, of tags and of judges.
+
+        Args:
+            max_detailed_templates: greatest number of templates with which each has details.
+        """
         aggregates = self.stream.aggregates
         snapshot = aggregates.snapshot()
         recent = self._counting.recent.snapshot()

@@ -26,7 +26,7 @@ class HostCheck:
         # An address on the web has brackets round an IPv6 address.
         self.name = f"[{host}]" if ":" in host else host
         self.is_local = host == "localhost"
-        # A `ValueError` says that the host is a name, not a number.
+        # The host may be a name, which is no IP address; then a `ValueError` is raised.
         with suppress(ValueError):
             self.is_local = self.is_local or ip_address(host).is_loopback
         self._names = {"localhost", "127.0.0.1", "[::1]", self.name.lower()}

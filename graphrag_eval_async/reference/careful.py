@@ -215,7 +215,7 @@ class CarefulReader:
             )
 
     def _check_misplaced_steps(self, members: Mapping[str, Any], place: str) -> None:
-        """Add the problems of steps that a question has under a wrong key."""
+        """Add the problems of steps that a question has under a wrong key, such as `steps`."""
         for key in members:
             if key in QUESTION.type_by_key:
                 continue

@@ -138,7 +138,8 @@ def _read_rows(source: str, problems: list[str]) -> list[_Row]:
     row_by_question: dict[str, _Row] = {}
     is_log = source.lower().endswith((".jsonl", ".ndjson"))
     records = _records_of_log(source) if is_log else _records_of_table(source)
-    line = 0  # The line in which the last record ends.
+    # The line in which the last record ends, for messages.
+    line = 0
     try:
         for record in records:
             line = record.line

@@ -326,6 +326,7 @@ def _cure_for_number(value: str) -> str:
         pass
     else:
         return f"; write {value.strip()} without quotes"
+    # A reference set has shares as numbers: 5% is 0.05.
     try:
         share = float(value.strip().removesuffix("%")) / 100
     except ValueError:

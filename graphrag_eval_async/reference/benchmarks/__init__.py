@@ -74,10 +74,16 @@ def read_benchmark(
 
 
 def _check_form(form: str, recognized: Recognized | None, source: str) -> None:
-    """Check that a file does not look like that of another benchmark than `form`.
+    """Check that a file does not look like a file of another benchmark.
+
+    Args:
+        form: the benchmark that the file should be of.
+        recognized: the benchmark that it looks like; None if it looks like none.
+        source: path of the file.
 
     Raises:
-        ReferenceDataError: it does; the message says how to read it.
+        ReferenceDataError: the file looks like one of another benchmark. The message says how to
+            read it.
     """
     if recognized is None or recognized.format == form:
         return

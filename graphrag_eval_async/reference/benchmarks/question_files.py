@@ -62,7 +62,7 @@ class _Answer(Struct):
         return (self.head or {}).get("vars") or []
 
     def rows(self) -> list[dict[str, dict[str, Any]]]:
-        """Return the rows without unbound variables, and with all values as text."""
+        """Return the rows of the answer, without unbound variables and with all values as text."""
         bindings = []
         if self.results is not None and self.results.bindings is not None:
             bindings = self.results.bindings
@@ -128,6 +128,7 @@ def read_question_file(
             message += "; answers are read by evaluate, with --format text2sparql"
         raise ReferenceDataError([message], source) from None
 
+    # All questions are in one template, which is named after the dataset.
     dataset = file.dataset or _Dataset()
     if form == TEXT2SPARQL:
         if not (dataset.id and dataset.prefix):

@@ -115,7 +115,7 @@ def read_webqsp(document: Any, source: str, *, score: str | None) -> list[dict[s
 
 
 def _question(question: _Question, parses: list[_Parse], score: str | None) -> dict[str, Any]:
-    """Return a question whose step has its first parse, and the others as alternatives."""
+    """Return a question with one step: the first parse, with the other parses as alternatives."""
     first_parse, *other_parses = parses
     step = scored({"name": BENCHMARK_STEP, **first_parse.step()}, score)
     if other_parses:

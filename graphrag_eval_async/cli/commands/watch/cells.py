@@ -60,6 +60,7 @@ def value_text(metric: str, value: float | None, *, digits: int = 3) -> str:
         return f"{value:.1%}"
     if metric == COST:
         return dollars(value)
+    # Custom evaluations may have greater scores, which need fewer decimal places.
     if is_score(metric) and abs(value) <= 1:
         return f"{value:.{digits}f}"
     return number(value)
@@ -106,6 +107,7 @@ def change_text(
     if recent is None or mean is None or not is_quality(metric):
         return Text()
     difference = recent - mean
+    # A smaller difference would be shown as 0.000, with a sign that says nothing.
     if abs(difference) < LEAST_CHANGE:
         return Text("±0", "dim")
     if metric == ERROR_RATE:
