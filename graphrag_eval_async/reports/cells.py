@@ -130,7 +130,10 @@ def _key(row: Sequence[Cell], columns: Sequence[int]) -> tuple[object, ...]:
 
 
 def _value(cell: Cell) -> object:
-    """Return the value by which a cell is compared: its number or, if it is none, its text."""
+    """Return the value by which a cell is compared: a number if its text is one, or else its text.
+
+    An empty cell is None.
+    """
     if cell is None:
         return None
     try:

@@ -169,17 +169,13 @@ def time_chart(
     ends_of_silences = {silence.end for silence in silences}
     after_gap = [span.start in ends_of_silences for span in spans]
 
-    label = None
-    if change is not None and axis.start <= change.moment <= axis.end:
-        text = f"{change.name} since {axis.time_text(change.moment)}"
-        label = Label(axis.place(change.moment), text)
     return TimeChart(
         recent=_interrupted_path(places, recent_means, after_gap),
         so_far=_interrupted_path(places, means_so_far, after_gap),
         last=_last_point(places, recent_means),
         gaps=gaps,
         ticks=axis.ticks(),
-        change=label,
+        change=None if change is None else _label_of_change(axis, change),
         text=_chart_in_words(score, recent_means, axis, gaps),
     )
 
@@ -251,6 +247,15 @@ def _tick_step(length: float) -> int:
         if length / seconds <= MAX_TICKS - 1:
             return seconds
     return TICK_SECONDS[-1]
+
+
+def _label_of_change(axis: TimeAxis, change: ChangeMark) -> Label | None:
+    """Return the label of a change on an axis of time; None if it was before the axis begins."""
+    is_on_axis = axis.start <= change.moment <= axis.end
+    if not is_on_axis:
+        return None
+    text = f"{change.name} since {axis.time_text(change.moment)}"
+    return Label(axis.place(change.moment), text)
 
 
 @dataclass(frozen=True, slots=True)

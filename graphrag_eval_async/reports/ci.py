@@ -93,7 +93,7 @@ def _gate_case(gate: CheckedGate) -> ET.Element:
 
 
 def _case(class_name: str, name: str, *, seconds: float) -> ET.Element:
-    """Return a test case that passed."""
+    """Return a test case, which passes unless an outcome is added to it."""
     return ET.Element(
         "testcase",
         classname=one_line(class_name),

@@ -317,14 +317,14 @@ def _count_and_list(subject: str, ids: Sequence[str]) -> str:
 def greatest_losses(
     comparison: Mapping[str, Any], count: int
 ) -> list[tuple[str, Mapping[str, Any]]]:
-    """Return the questions that got worse most, at most `count`, each with one metric.
+    """Return the questions that got worse most, the greatest loss first, at most `count`.
 
-    If a question got worse in several metrics, its metric is the most important one: primary
-    metrics come before others, then greater losses before smaller ones. So do questions.
+    Losses in a primary metric come before losses in other metrics. If a question got worse in
+    several metrics, it is listed once, with the loss that comes first.
 
     Returns:
-        pairs of the metric and the row of the question in ``worse``, to which `further_metrics` is
-        added: the other metrics in which the question got worse.
+        pairs of a metric and the row of the question in ``worse``. The row also has
+        `further_metrics`, the other metrics in which the question got worse.
     """
     overall = comparison["overall"]
     changes = [(metric, row) for metric, rows in comparison["worse"].items() for row in rows]

@@ -26,6 +26,8 @@ from graphrag_eval_async.steps.retrieval import read_documents
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
+    from graphrag_eval_async.steps.formats.results import SparqlResults
+
 ROWS = 50
 """Maximum number of rows of a table that are shown."""
 
@@ -38,8 +40,8 @@ DOCUMENTS = 20
 CELL = 400
 """Maximum number of characters of a cell that are shown."""
 
-STEPS = 500_000
-"""Budget for finding the differences of a step: a tenth of a second."""
+COMPARISON_BUDGET = 500_000
+"""Budget for finding the differences of a step, in steps of a comparison: a tenth of a second."""
 
 COMPARED_ROWS = 1000
 """Maximum number of rows of a table whose cells are compared; a longer one has no marks."""
@@ -82,7 +84,7 @@ class WholeTable(NamedTuple):
 
 
 class Marked(NamedTuple):
-    """A document, or a difference of a kind; `mark` is one of those above, or empty."""
+    """A document, or a difference between two steps; `mark` is `HIT` or as in cells, or empty."""
 
     name: str
     text: str
@@ -142,15 +144,22 @@ TEXT_KEYS = (
 
 
 def result_names(result: Result) -> dict[str, Any]:
-    """Return the names that the templates of a result use: `about`, which identifies it and says
-    why it failed, `result` with its texts, and its `metrics` and `pairs` of steps.
+    """Return the names that the templates of a page use to show a result.
+
+    Returns:
+        `about`, which identifies the result and says why it failed; `result`, which has its texts;
+        its `metrics`; and the `pairs` of its expected and actual steps.
     """
     about = []
     for name, key in SHOWN_KEYS.items():
         value = result.get(key)
-        if value is not None and value != NO_FAILURE:
-            text = reason_in_words(str(value)) if key == REASON else str(value)
-            about.append((name, text))
+        # That a result did not fail is no reason to show.
+        if value is None or value == NO_FAILURE:
+            continue
+        text = str(value)
+        if key == REASON:
+            text = reason_in_words(text)
+        about.append((name, text))
     return {
         "about": about,
         "result": {key: result.get(key) for key in TEXT_KEYS},
@@ -173,20 +182,25 @@ def outcome_of(result: Result) -> Outcome:
     if result.get("status") == "error":
         reason = AGENT_ERROR
     if reason is None:
-        return Outcome("unknown", "No verdict: nothing of it was compared", "")
+        return Outcome(kind="unknown", title="No verdict: nothing of it was compared", detail="")
     if reason == NO_FAILURE:
-        return Outcome("right", "Right", "")
+        return Outcome(kind="right", title="Right", detail="")
+
     detail = result.get("failure_detail")
     if detail is None and reason == AGENT_ERROR:
         detail = result.get("error")
-    return Outcome(
-        "wrong", reason_in_words(str(reason)), "" if detail is None else value_text(detail)
-    )
+    detail_text = ""
+    if detail is not None:
+        detail_text = value_text(detail)
+    return Outcome(kind="wrong", title=reason_in_words(str(reason)), detail=detail_text)
 
 
 def pairs_of(result: Result) -> list[Pair]:
-    """Return the expected steps of a result in order, then the other steps of the agent."""
-    actual_steps = [_as_it_ran(step) for step in _mappings(result.get("actual_steps"))]
+    """Return the expected steps of a result, each beside the agent's step that fits it best.
+
+    The steps of the agent that fit no expected step come last.
+    """
+    actual_steps = [_with_executed_output(step) for step in _mappings(result.get("actual_steps"))]
     reference_steps = result.get("reference_steps")
     if not isinstance(reference_steps, list):
         reference_steps = []
@@ -194,24 +208,28 @@ def pairs_of(result: Result) -> list[Pair]:
     expected_steps = [step for group in groups for step in group]
     partners = _partners(expected_steps, actual_steps)
 
-    # Of several groups, often only the last one is scored.
-    earlier_count = len(expected_steps) - len(groups[-1]) if groups else 0
+    # Often only the last group is scored. Then no step of an earlier group matches a step.
+    earlier_count = 0
+    if groups:
+        earlier_count = len(expected_steps) - len(groups[-1])
     if any("matches" in step for step in expected_steps[:earlier_count]):
         earlier_count = 0
 
     pairs = []
-    for place, (expected, actual) in enumerate(zip(expected_steps, partners, strict=True)):
-        pair = _pair(expected, actual, is_earlier=place < earlier_count, reason=result.get(REASON))
-        pairs.append(pair)
-    taken = {id(step) for step in partners if step is not None}
-    others = [step for step in actual_steps if id(step) not in taken]
-    return pairs + [Pair(None, _step(step), "not expected") for step in others]
+    for place, (expected, partner) in enumerate(zip(expected_steps, partners, strict=True)):
+        is_earlier = place < earlier_count
+        pairs.append(_pair(expected, partner, is_earlier=is_earlier, reason=result.get(REASON)))
+
+    # Steps are told apart by identity, since a step may occur twice.
+    partner_identities = {id(partner) for partner in partners if partner is not None}
+    other_steps = [step for step in actual_steps if id(step) not in partner_identities]
+    return pairs + [Pair(None, _step(step), "not expected") for step in other_steps]
 
 
-def _as_it_ran(step: Result) -> Result:
-    """Return a step of the agent with what its query returned when it was run, if it was.
+def _with_executed_output(step: Result) -> Result:
+    """Return a step of the agent, with the output and the error of its query if that was run.
 
-    This comes before what the agent said.
+    They replace the output and the error that the agent reported.
     """
     shown = dict(step)
     if "executed_output" in step:
@@ -227,22 +245,22 @@ def _pair(expected: Result, actual: Result | None, *, is_earlier: bool, reason: 
     Args:
         expected: the expected step.
         actual: the actual step that matched it or came closest; None if there is none.
-        is_earlier: whether the step is in a group before those that were scored.
-        reason: why the result failed.
+        is_earlier: whether the step is in a group before the group that was scored.
+        reason: why the result failed; None if nobody knows.
     """
-    differences = [*_differences(expected.get("diff"))]
-    verdict = _verdict(expected, actual, is_partial=bool(differences))
+    differences = list(_differences(expected.get("diff")))
+    verdict = _verdict(expected, actual, has_differences=bool(differences))
     if is_earlier:
         verdict = "earlier step"
     elif verdict == "different" and actual is not None and not differences:
+        # The result does not say what differs: compare the steps once more.
         agreement = _compared(expected, actual)
-        differences = [*_differences(agreement.differences)]
+        differences = list(_differences(agreement.differences))
         if agreement.score == 1 and reason in REASONS_OF_ORDER:
             verdict = "in another order"
 
-    expected_step, actual_step = _side_by_side(
-        expected, actual, marks_cells=verdict in ("different", "partly matched")
-    )
+    marks_cells = verdict in ("different", "partly matched")
+    expected_step, actual_step = _side_by_side(expected, actual, marks_cells=marks_cells)
     return Pair(
         expected=expected_step,
         actual=actual_step,
@@ -252,22 +270,31 @@ def _pair(expected: Result, actual: Result | None, *, is_earlier: bool, reason: 
     )
 
 
-def _verdict(expected: Result, actual: Result | None, *, is_partial: bool) -> str:
-    """Return how an actual step agrees with an expected one; `is_partial` if something differs."""
+def _verdict(expected: Result, actual: Result | None, *, has_differences: bool) -> str:
+    """Return in words how an actual step agrees with an expected one.
+
+    Args:
+        expected: the expected step. It has `matches` if it matched the actual step.
+        actual: the actual step; None if there is none.
+        has_differences: whether the result lists differences of the two steps.
+    """
     if actual is None:
         return "missing"
     if "matches" not in expected:
         return "different"
-    expected_documents = {_key(document) for document in _documents(expected)}
-    actual_documents = {_key(document) for document in _documents(actual)}
-    if not expected_documents <= actual_documents:
-        count = len(expected_documents & actual_documents)
-        return f"{count} of {len(expected_documents)} documents found"
-    return "partly matched" if is_partial else "matched"
+    expected_ids = {_document_id(document) for document in _documents(expected)}
+    actual_ids = {_document_id(document) for document in _documents(actual)}
+    if not expected_ids.issubset(actual_ids):
+        count = len(expected_ids & actual_ids)
+        return f"{count} of {len(expected_ids)} documents found"
+    return "partly matched" if has_differences else "matched"
 
 
 def _mappings(items: Any) -> list[Result]:
-    """Return the mappings in a list; none if `items` is no list. Results may come from anywhere."""
+    """Return the mappings in a list; [] if `items` is no list.
+
+    Results of other programs may have anything in place of a list.
+    """
     if not isinstance(items, list):
         return []
     return [item for item in items if isinstance(item, Mapping)]
@@ -276,30 +303,37 @@ def _mappings(items: Any) -> list[Result]:
 def _partners(
     expected_steps: Sequence[Result], actual_steps: Sequence[Result]
 ) -> list[Result | None]:
-    """Return the actual step to show beside each expected one; None where there is none.
+    """Return for each expected step the actual step that stands beside it; None for no step.
 
-    It is the step that the expected one matches or else, of those of its name that are left, the
-    closest one.
+    It is the step that the expected step matched. If it matched none, it is the closest step with
+    its name or, without one, the closest step with another accepted name. An actual step stands
+    beside one expected step only.
     """
     by_id = {step["id"]: step for step in actual_steps if isinstance(step.get("id"), str)}
     partners: list[Result | None] = []
     for expected in expected_steps:
-        # It is null if the actual step has no id.
+        # `matches` is null if the actual step has no id.
         matched_id = expected.get("matches")
-        partners.append(by_id.get(matched_id) if isinstance(matched_id, str) else None)
+        partner = None
+        if isinstance(matched_id, str):
+            partner = by_id.get(matched_id)
+        partners.append(partner)
+    # Steps are told apart by identity, since a step may occur twice.
     taken = {id(step) for step in partners if step is not None}
 
-    # Expected steps that match a step without an id choose before those that match none.
-    places = sorted(
-        range(len(expected_steps)), key=lambda place: "matches" not in expected_steps[place]
-    )
-    # First by their own names: an IRI may have been looked up by the query that another step
-    # expects.
-    for names_of in (lambda name: {name}, accepted_names):
-        for place in places:
-            if partners[place] is None:
-                names = names_of(str(expected_steps[place].get("name")))
-                partner = _closest(expected_steps[place], names, actual_steps, taken)
+    matched = [place for place, step in enumerate(expected_steps) if "matches" in step]
+    unmatched = [place for place, step in enumerate(expected_steps) if "matches" not in step]
+    # A query that another step expects may be accepted as the look-up of an IRI, too. So steps with
+    # the very name of an expected step are chosen first.
+    for accepts_other_names in (False, True):
+        # Expected steps that matched choose first: the step that they matched is among those left.
+        for place in (*matched, *unmatched):
+            if partners[place] is not None:
+                continue
+            name = str(expected_steps[place].get("name"))
+            names = accepted_names(name) if accepts_other_names else {name}
+            partner = _closest(expected_steps[place], names, actual_steps, taken)
+            if partner is not None:
                 partners[place] = partner
                 taken.add(id(partner))
     return partners
@@ -310,21 +344,21 @@ def _closest(
 ) -> Result | None:
     """Return the actual step that comes closest to an expected one; None if none has its name.
 
-    It is the last one that worked and has the expected arguments, or else the last that worked, or
-    else the last.
+    It is the last step that worked and has the expected arguments. If there is none, it is the last
+    step that worked, or else the last step.
 
     Args:
         expected: the expected step.
         names: the names that the actual step may have.
         actual_steps: the steps of the agent.
-        taken: the identities (`id`) of those that stand beside another expected step.
+        taken: the identities (`id`) of steps that stand beside another expected step already.
     """
     attempts = [
         step for step in actual_steps if str(step.get("name")) in names and id(step) not in taken
     ]
     without_error = [step for step in attempts if step.get("status") != "error"]
-    as_asked = [step for step in without_error if not args_differences(expected, step)]
-    for steps in (as_asked, without_error, attempts):
+    with_expected_args = [step for step in without_error if not args_differences(expected, step)]
+    for steps in (with_expected_args, without_error, attempts):
         if steps:
             return steps[-1]
     return None
@@ -333,24 +367,29 @@ def _closest(
 def _compared(expected: Result, actual: Result) -> Agreement:
     """Return how two steps agree, with the differences of their arguments or of their outputs.
 
-    Steps that cannot be compared agree in nothing, without a difference.
+    The score is 0, and there are no differences, if the steps cannot be compared.
     """
     agreement = Agreement(0, None, args_differences(expected, actual))
     if agreement.differences:
         return agreement
     # Only a comparison with partial credit lists differences.
-    partial = VALUES_F1 if expected.get("score") == VALUES_F1 else "f1"
+    partial_score = VALUES_F1 if expected.get("score") == VALUES_F1 else "f1"
+    with_partial_credit = {**expected, "score": partial_score}
     with suppress(MalformedStep, ComparisonBudgetExceeded, ComparatorError):
-        for asked in (expected, {**expected, "score": partial}):
-            agreement = prepare_step(asked).compare(ActualStep(actual, Budget(STEPS)))
+        # The first agreement remains if the second comparison exceeds its budget.
+        agreement = prepare_step(expected).compare(ActualStep(actual, Budget(COMPARISON_BUDGET)))
+        agreement = prepare_step(with_partial_credit).compare(
+            ActualStep(actual, Budget(COMPARISON_BUDGET))
+        )
     return agreement
 
 
 def _differences(diff: Any) -> Iterator[Marked]:
-    """Yield differences as they are shown, each on one line.
+    """Yield differences between two steps as a page shows them, each on one line.
 
     Args:
-        diff: the `diff` of a step of a result, which may be anything.
+        diff: the `diff` of a step in a result. In results of other programs it may be anything:
+            what is no list of differences is skipped.
     """
     for difference in _mappings(diff)[:MAX_DIFFERENCES]:
         kind = difference.get("kind")
@@ -366,7 +405,12 @@ def _differences(diff: Any) -> Iterator[Marked]:
 
 
 def _difference_in_words(kind: str, difference: Result) -> str:
-    """Return what differs, without the kind of the difference; rows are counted from 1."""
+    """Return what differs between two steps, in words.
+
+    Args:
+        kind: the kind of the difference, such as "wrong_arg", which the words do not repeat.
+        difference: the difference, as the `diff` of a step in a result has it.
+    """
     if kind == "wrong_arg":
         return cut(in_words(dict(difference)), CELL)
 
@@ -376,16 +420,26 @@ def _difference_in_words(kind: str, difference: Result) -> str:
             subject = difference[key]
             break
     if kind == "wrong_value":
-        row = subject + 1 if isinstance(subject, int) else subject
+        row = subject
+        if isinstance(row, int):
+            # People count rows from 1.
+            row += 1
         column = _cell(difference.get("column"))
         expected = _cell(difference.get("expected"))
         actual = _cell(difference.get("actual"))
         return f"row {_cell(row)}, {column}: expected {expected}, got {actual}"
-    if not isinstance(subject, Mapping):
-        return _cell(subject)
+    if isinstance(subject, Mapping):
+        return _row_in_words(subject)
+    return _cell(subject)
 
-    # A row: the values of its columns, by name.
-    cells = [f"{_cell(name)} = {_cell(value)}" for name, value in subject.items()]
+
+def _row_in_words(row: Mapping[str, Any]) -> str:
+    """Return a row of a table in words, such as "name = Ada, born = 1815".
+
+    Args:
+        row: the values of the row by the names of their columns.
+    """
+    cells = [f"{_cell(name)} = {_cell(value)}" for name, value in row.items()]
     text = ", ".join(cells[:COLUMNS])
     if len(cells) > COLUMNS:
         text += f", {len(cells) - COLUMNS} more columns"
@@ -396,8 +450,11 @@ def _paired_columns(paired_columns: Any) -> str:
     """Return which columns of two tables were compared, in words.
 
     Args:
-        paired_columns: the names of the agent's columns by those of the expected ones. Results may
-            come from anywhere, so this may be anything else.
+        paired_columns: the names of the agent's columns, by the names of the expected columns. In
+            results of other programs it may be anything.
+
+    Returns:
+        "" if `paired_columns` is no mapping.
     """
     if not isinstance(paired_columns, Mapping):
         return ""
@@ -406,7 +463,7 @@ def _paired_columns(paired_columns: Any) -> str:
 
 
 def _cell(value: Any) -> str:
-    """Return a value as a short text; "nothing" for None."""
+    """Return a value as a text of at most about `CELL` characters; "nothing" for None."""
     if value is None:
         return "nothing"
     return cut(str(value), CELL)
@@ -415,156 +472,215 @@ def _cell(value: Any) -> str:
 def _side_by_side(
     expected: Result, actual: Result | None, *, marks_cells: bool
 ) -> tuple[Step, Step | None]:
-    """Return both steps as they are shown: with marked documents and, if so asked, marked cells."""
+    """Return an expected and an actual step as a page shows them, with marks where they differ.
+
+    Args:
+        expected: the expected step.
+        actual: the actual step; None if there is none.
+        marks_cells: whether cells of tables are marked. Documents are always marked.
+    """
     expected_table = _whole_table(expected)
     if actual is None:
-        missing = [_document(document, MISSING) for document in _documents(expected)]
-        return _step(expected, missing, _table(expected_table)), None
+        missing_documents = [_document(document, MISSING) for document in _documents(expected)]
+        return _step(expected, missing_documents, _table(expected_table)), None
 
     actual_table = _whole_table(actual)
     expected_marks: Marks | None = None
     actual_marks: Marks | None = None
-    if (
-        marks_cells
-        and expected_table is not None
-        and actual_table is not None
-        and max(expected_table.row_count, actual_table.row_count) <= COMPARED_ROWS
-    ):
-        expected_marks, actual_marks = mark_differences(expected_table.grid, actual_table.grid)
-
-    expected_documents = _documents(expected)
-    actual_documents = _documents(actual)
-    expected_keys = {_key(document) for document in expected_documents}
-    actual_keys = {_key(document) for document in actual_documents}
-    shown_expected = [
-        _document(document, "" if _key(document) in actual_keys else MISSING)
-        for document in expected_documents
-    ]
-    shown_actual = [
-        _document(document, HIT if _key(document) in expected_keys else "")
-        for document in actual_documents
-    ]
+    if marks_cells:
+        expected_marks, actual_marks = _marks_of_cells(expected_table, actual_table)
+    expected_documents, actual_documents = _marked_documents(expected, actual)
     return (
-        _step(expected, shown_expected, _table(expected_table, expected_marks)),
-        _step(actual, shown_actual, _table(actual_table, actual_marks)),
+        _step(expected, expected_documents, _table(expected_table, expected_marks)),
+        _step(actual, actual_documents, _table(actual_table, actual_marks)),
     )
+
+
+def _marks_of_cells(
+    expected: WholeTable | None, actual: WholeTable | None
+) -> tuple[Marks | None, Marks | None]:
+    """Return the marks of the cells in which two tables differ.
+
+    Both are None if one of the steps has no table, or if a table is too long to be compared.
+    """
+    if expected is None or actual is None:
+        return None, None
+    if max(expected.row_count, actual.row_count) > COMPARED_ROWS:
+        return None, None
+    return mark_differences(expected.grid, actual.grid)
+
+
+def _marked_documents(expected: Result, actual: Result) -> tuple[list[Marked], list[Marked]]:
+    """Return the documents of two retrieval steps.
+
+    Those of the expected step are marked if they are missing in the actual step, and those of the
+    actual step if they are expected.
+    """
+    expected_ids = {_document_id(document) for document in _documents(expected)}
+    actual_ids = {_document_id(document) for document in _documents(actual)}
+    expected_documents = []
+    for document in _documents(expected):
+        mark = "" if _document_id(document) in actual_ids else MISSING
+        expected_documents.append(_document(document, mark))
+    actual_documents = []
+    for document in _documents(actual):
+        mark = HIT if _document_id(document) in expected_ids else ""
+        actual_documents.append(_document(document, mark))
+    return expected_documents, actual_documents
 
 
 def _step(
     step: Result, documents: Sequence[Marked] | None = None, table: Table | None = None
 ) -> Step:
-    """Return a step as it is shown.
+    """Return a step as a page shows it.
 
     Args:
         step: the step.
-        documents: its documents with marks; None to show them without.
-        table: its table with marks; None to show its table without, if it has one.
+        documents: its documents with marks; None to show them without marks.
+        table: its table with marks; None to show its table without marks, if it has a table.
     """
     if documents is None:
         documents = [_document(document, "") for document in _documents(step)]
     if table is None:
         table = _table(_whole_table(step))
 
+    # An output that is neither a table nor documents is shown as text.
     output = step.get("output")
-    error = step.get("error")
     text = ""
     if table is None and not documents and output is not None:
         text = value_text(output)
+    error = step.get("error")
     return Step(
         name=str(step.get("name")),
         args=_args_in_words(step),
         error="" if error is None else value_text(error),
         table=table,
-        documents=[*documents[:DOCUMENTS]],
+        documents=list(documents[:DOCUMENTS]),
         text=text,
-        values=[*values_of(step, of_steps=True)],
+        values=list(values_of(step, of_steps=True)),
     )
 
 
 def _args_in_words(step: Result) -> str:
-    """Return the arguments of a step, a line each; queries keep their line breaks.
+    """Return the arguments of a step, each on a line; queries keep their line breaks.
 
     A query of the reference set is shown like the query of an agent.
+
+    Returns:
+        "" if the step has neither arguments nor a query.
     """
     args = step.get("args")
     if args is None and step.get(REFERENCE_QUERY) is not None:
         args = {"query": step[REFERENCE_QUERY]}
     if args is None:
         return ""
-    if isinstance(args, Mapping):
-        return cut("\n".join(f"{name}: {value_text(value)}" for name, value in args.items()))
-    return value_text(args)
+    if not isinstance(args, Mapping):
+        return value_text(args)
+    lines = [f"{name}: {value_text(value)}" for name, value in args.items()]
+    return cut("\n".join(lines))
 
 
 def _whole_table(step: Result) -> WholeTable | None:
-    """Return the output of a query; None if it is not a table."""
-    if not isinstance(step.get("output"), str | Mapping | list) or step.get("name") == "retrieval":
+    """Return the output of a step as a table; None if it is not a table.
+
+    The answer of an ASK query is a table with one cell, "true" or "false".
+    """
+    is_retrieval = step.get("name") == "retrieval"
+    if is_retrieval or not isinstance(step.get("output"), str | Mapping | list):
         return None
-    with suppress(MalformedStep, ComparisonBudgetExceeded):
+    try:
         results = ActualStep(step).results()
         if results.boolean is not None:
-            return WholeTable(Grid(["answer"], [[str(results.boolean).lower()]]), 1)
-        names = [*results.variables]
-        row_count = min(COMPARED_ROWS, results.row_count)
-        texts_by_name = {column.name: column.texts for column in results.named(names)}
-        columns = []
-        for name in names:
-            texts = texts_by_name.get(name) or [None] * row_count
-            columns.append(texts[:row_count])
-        return WholeTable(Grid(names, [*zip(*columns, strict=True)]), results.row_count)
-    return None
+            answer = str(results.boolean).lower()
+            return WholeTable(Grid(["answer"], [[answer]]), row_count=1)
+        return WholeTable(_first_rows(results), results.row_count)
+    except (MalformedStep, ComparisonBudgetExceeded):
+        return None
+
+
+def _first_rows(results: SparqlResults) -> Grid:
+    """Return the first `COMPARED_ROWS` rows of the results of a query as texts."""
+    names = list(results.variables)
+    row_count = min(COMPARED_ROWS, results.row_count)
+    # A variable that no row binds has no column.
+    texts_by_name = {column.name: column.texts for column in results.named(names)}
+    columns = []
+    for name in names:
+        texts = texts_by_name.get(name) or [None] * row_count
+        columns.append(texts[:row_count])
+    # Each row takes one text of each column.
+    rows = list(zip(*columns, strict=True))
+    return Grid(names, rows)
 
 
 def _table(whole: WholeTable | None, marks: Marks | None = None) -> Table | None:
-    """Return what is shown of a table: if it is long, rows with marks first; None without one."""
+    """Return the rows and columns of a table that a page shows.
+
+    These are the first ones. If some rows are hidden, rows with marks come before others.
+
+    Args:
+        whole: the table; None if there is none: then there is nothing to show.
+        marks: for each row, the marks of its cells; None if nothing was compared.
+    """
     if whole is None:
         return None
-    places = [*range(len(whole.grid.rows))]
-    hidden_note = ""
-    if marks is not None and len(places) > ROWS:
-        # False comes before True.
-        places = sorted(places, key=lambda place: not any(marks[place]))
-        hidden_note = "rows that differ come first"
+    places = list(range(len(whole.grid.rows)))
+    has_marked_rows_first = marks is not None and len(places) > ROWS
+    if marks is not None and has_marked_rows_first:
+        marked = [place for place in places if any(marks[place])]
+        unmarked = [place for place in places if not any(marks[place])]
+        places = [*marked, *unmarked]
     places = places[:ROWS]
 
+    hidden = []
     hidden_rows = whole.row_count - len(places)
+    if hidden_rows > 0:
+        hidden.append(plural(hidden_rows, "more row"))
     hidden_columns = len(whole.grid.names) - COLUMNS
-    hidden = [
-        plural(count, f"more {what}")
-        for count, what in ((hidden_rows, "row"), (hidden_columns, "column"))
-        if count > 0
-    ]
-    if hidden_note:
-        hidden.append(hidden_note)
-    rows = [
-        [cut(cell or "", CELL) for cell in whole.grid.rows[place][:COLUMNS]] for place in places
-    ]
+    if hidden_columns > 0:
+        hidden.append(plural(hidden_columns, "more column"))
+    if has_marked_rows_first:
+        hidden.append("rows that differ come first")
+
+    shown_rows = [whole.grid.rows[place][:COLUMNS] for place in places]
+    shown_marks: Marks = []
+    if marks is not None:
+        shown_marks = [marks[place][:COLUMNS] for place in places]
     return Table(
         headings=whole.grid.names[:COLUMNS],
-        rows=rows,
+        rows=[[cut(cell or "", CELL) for cell in row] for row in shown_rows],
         hidden=", ".join(hidden),
-        marks=[] if marks is None else [marks[place][:COLUMNS] for place in places],
+        marks=shown_marks,
     )
 
 
 def _documents(step: Result) -> list[Mapping[str, Any]]:
-    """Return the documents of a retrieval step; none of another step, or if they are malformed."""
+    """Return the documents of a retrieval step.
+
+    Returns:
+        [] if the step is no retrieval, or if its output is malformed.
+    """
     if step.get("name") != "retrieval":
         return []
-    with suppress(MalformedStep):
-        return [*read_documents(step.get("output"))]
-    return []
+    try:
+        return list(read_documents(step.get("output")))
+    except MalformedStep:
+        return []
 
 
 def _document(document: Mapping[str, Any], mark: str) -> Marked:
-    """Return a document as it is shown: its id and its text or, without one, all that it has."""
+    """Return a document as a page shows it: its id, and its text.
+
+    A document without a text is shown whole.
+    """
     text = document.get("text")
     if text is None:
         text = document
-    return Marked(cut(str(document.get("id", "")), CELL), value_text(text), mark)
+    shown_id = cut(str(document.get("id", "")), CELL)
+    return Marked(shown_id, value_text(text), mark)
 
 
-def _key(document: Mapping[str, Any]) -> Hashable:
-    """Return the id of a document, by which it is found among others; None if it is no id."""
+def _document_id(document: Mapping[str, Any]) -> Hashable:
+    """Return the id of a document, which sets can hold; None if the document has no such id."""
     document_id = document.get("id")
     return document_id if isinstance(document_id, Hashable) else None

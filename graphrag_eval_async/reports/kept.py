@@ -54,15 +54,15 @@ ERROR = "error"
 
 @lru_cache(1000)
 def _places_of_ranking_scores(metrics: tuple[str, ...]) -> list[int]:
-    """Return the indices of `SCORES` among the metrics of a result."""
+    """Return the indices of the metrics that rank results, the `SCORES`, among all metrics."""
     return [place for place, metric in enumerate(metrics) if metric in SCORES]
 
 
 def quality(evaluation: Evaluation) -> float | None:
-    """Return the mean of the `SCORES` of a result, which ranks it.
+    """Return the number that ranks a result: the mean of its `SCORES`.
 
     Returns:
-        minus infinity for an error of the agent, and None if the result has no such score.
+        minus infinity for an error of the agent; None if the result has none of the `SCORES`.
     """
     if evaluation.failed:
         return -inf
@@ -73,7 +73,7 @@ def quality(evaluation: Evaluation) -> float | None:
 
 
 def shorten(evaluation: Evaluation) -> dict[str, Any]:
-    """Return a result as lists of results show it: without its steps, and with one error."""
+    """Return a result as lists of results show it: without its steps, and with one error only."""
     result = evaluation.as_dict()
     row: dict[str, Any] = {
         "question_id": result.get("question_id"),
@@ -89,7 +89,7 @@ def shorten(evaluation: Evaluation) -> dict[str, Any]:
         if isinstance(text, str):
             row[key] = text[:ERROR_CHARACTERS]
 
-    # Metrics of steps, which are not keys of the result, would come once for each step.
+    # Metrics of steps are left out: they have a value for each step, and are no keys of the result.
     row["metrics"] = {
         name: value
         for name, value in evaluation.values
@@ -102,8 +102,10 @@ def shorten(evaluation: Evaluation) -> dict[str, Any]:
 
 
 def _error_of(evaluation: Evaluation) -> Any:
-    """Return the error of the agent or, if it did not fail, the first error of a metric; None
-    without any.
+    """Return the error of the agent or, if it did not fail, the first error of a metric.
+
+    Returns:
+        None if there is no error.
     """
     result = evaluation.as_dict()
     if evaluation.failed:
@@ -115,7 +117,7 @@ def _error_of(evaluation: Evaluation) -> Any:
 
 
 def text_of(result: Mapping[str, Any]) -> str:
-    """Return the beginning of the text of a question; empty without one."""
+    """Return the beginning of the text of a result's question; "" if the result has no text."""
     text = result.get("question_text")
     if not isinstance(text, str):
         return ""
@@ -145,10 +147,10 @@ class Entry(msgspec.Struct, gc=False, eq=False):
 
 
 def _row(number: int, evaluation: Evaluation) -> dict[str, Any]:
-    """Return a result as tables of pages show it.
+    """Return a result as tables of pages show it, with its question and why it failed.
 
     Args:
-        number: its number in the run.
+        number: the number of the result in the run.
         evaluation: the result.
     """
     failure = failure_of(number, evaluation)
@@ -169,10 +171,13 @@ def entry_of(number: int, evaluation: Evaluation) -> Entry:
     """
     characters = 0
     for step in evaluation.as_dict().get("actual_steps") or ():
-        output = step.get("output") if isinstance(step, dict) else None
+        if not isinstance(step, dict):
+            continue
+        output = step.get("output")
         if isinstance(output, str):
             characters += len(output)
         elif output is not None:
+            # The length of an output that is no text is estimated.
             characters += CHARACTERS_OF_OUTPUT
     if characters > MAX_CHARACTERS:
         return Entry(number, evaluation=None, cached_row=_row(number, evaluation))
@@ -191,14 +196,17 @@ class Reasons:
     """
 
     def __init__(self) -> None:
+        # By question.
         self.counts: dict[str, Counter[str]] = {}
         self.texts: dict[str, str] = {}
         self.errors: dict[str, str] = {}
+
+        # The latest error of all questions, and the first queries that could not be run.
         self.error = ""
         self.not_run = ""
 
     def add(self, evaluation: Evaluation) -> None:
-        """Count a result, if it failed."""
+        """Count a result if it failed, and remember the first queries that could not be run."""
         result = evaluation.as_dict()
         why_not_run = result.get(EXECUTION_ERROR)
         if not self.not_run and isinstance(why_not_run, str):
@@ -206,6 +214,7 @@ class Reasons:
             self.not_run = one_line(text, limit=SHOWN_CHARACTERS)
 
         reason = AGENT_ERROR if evaluation.failed else result.get(REASON, NO_FAILURE)
+        # Results of other programs may have a reason that is no text.
         if reason == NO_FAILURE or not isinstance(reason, str):
             return
         if reason == AGENT_ERROR:
@@ -217,8 +226,12 @@ class Reasons:
             self._count(question, reason[:ERROR_CHARACTERS], result)
 
     def _count(self, question: str, reason: str, result: Mapping[str, Any]) -> None:
-        """Count a result of a question that failed for a reason, if there is room for the
-        question.
+        """Count a result that failed, if there is room for its question.
+
+        Args:
+            question: the id of the question.
+            reason: why the result failed.
+            result: the result.
         """
         has_room = question in self.counts or len(self.counts) < MAX_QUESTIONS
         if not has_room:
@@ -255,12 +268,16 @@ class Kept:
 
     def __init__(self) -> None:
         self.count = 0
+
+        # The results themselves.
         self.latest: deque[Entry] = deque(maxlen=KEPT)
+        self._latest_by_reason: dict[str, deque[Entry]] = {}
+        # Sorted by quality, the worst first.
+        self._worst: list[RankedEntry] = []
+
+        # Why results failed: counted by question, and counted by reason.
         self.reasons = Reasons()
         self.failures = Failures()
-        self._latest_by_reason: dict[str, deque[Entry]] = {}
-        # Sorted, the worst first.
-        self._worst: list[RankedEntry] = []
 
     def add(self, evaluation: Evaluation) -> None:
         """Count a complete result, and keep it as long as it is among the latest or the worst."""
@@ -276,27 +293,38 @@ class Kept:
             self._add_failure(entry, evaluation)
 
     def _add_to_worst(self, entry: Entry, entry_quality: float | None) -> None:
-        """Keep an entry among the worst, if it is one of them; None is no quality."""
+        """Keep an entry among the worst, if it is one of them.
+
+        Args:
+            entry: the entry.
+            entry_quality: the number that ranks it. None if it has none: then it is not kept.
+        """
         if entry_quality is None:
             return
         has_room = len(self._worst) < KEPT
+        # Of equal results, the latest ones are kept.
         if has_room or entry_quality <= self._worst[-1].quality:
             insort(self._worst, RankedEntry(entry_quality, -entry.number, entry))
             del self._worst[KEPT:]
 
     def _add_failure(self, entry: Entry, evaluation: Evaluation) -> None:
-        """Count why a result failed, and keep it among the latest ones of its reason."""
+        """Count why a result failed, and keep it among the latest results with its reason."""
         failure = failure_of(entry.number, evaluation)
         if failure is None:
             return
         self.failures.add(failure)
+        # Only so many reasons are counted, and only their results are kept.
         if failure.reason in self.failures.reasons:
             latest = self._latest_by_reason.setdefault(failure.reason, deque(maxlen=KEPT_OF_REASON))
             latest.appendleft(entry)
 
     def worst(self, below: float = inf) -> list[Entry]:
-        """Return the worst results with a quality below a number: errors of the agent, then those
-        with the lowest means of `SCORES`.
+        """Return the worst results, the worst first.
+
+        Errors of the agent come first, then the results with the lowest means of `SCORES`.
+
+        Args:
+            below: only results with a lower quality are returned.
         """
         return [ranked.entry for ranked in self._worst if ranked.quality < below]
 
@@ -305,7 +333,7 @@ class Kept:
         return self._entries().get(number)
 
     def of_question(self, question_id: str) -> list[Entry]:
-        """Return the results of a question that are kept, the latest first."""
+        """Return the kept results of a question, the latest first."""
         return [entry for entry in self._newest_first() if entry.row["question_id"] == question_id]
 
     def of_reason(self, reason: str) -> list[Entry]:
@@ -313,20 +341,27 @@ class Kept:
         return [entry for entry in self._newest_first() if reason_of(entry.row) == reason]
 
     def _newest_first(self) -> list[Entry]:
-        """Return all results that are kept, the latest first."""
+        """Return all kept results, the latest first."""
         entries = self._entries()
         return [entries[number] for number in sorted(entries, reverse=True)]
 
     def _entries(self) -> dict[int, Entry]:
-        """Return all results that are kept, by their numbers in the run."""
-        entries = {entry.number: entry for entry in (*self.worst(), *self.latest)}
+        """Return all kept results by their numbers in the run.
+
+        A result that is kept for several reasons is in the dict once.
+        """
+        kept = [*self.worst(), *self.latest]
         for latest in self._latest_by_reason.values():
-            entries |= {entry.number: entry for entry in latest}
-        return entries
+            kept += latest
+        return {entry.number: entry for entry in kept}
 
 
 def reason_of(row: Mapping[str, Any]) -> str:
-    """Return why the result of a row of `Entry` failed; "none" if it did not."""
+    """Return the reason why a result failed; "none" if it did not.
+
+    Args:
+        row: the result as tables show it.
+    """
     if row["status"] == "error":
         return AGENT_ERROR
     reason: str = row.get(REASON, NO_FAILURE)

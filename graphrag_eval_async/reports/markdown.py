@@ -47,19 +47,24 @@ class TextSection:
 
 
 def render_markdown(summary: Summary) -> str:
-    """Return a page of at most `MAX_CHARACTERS`; long tables are cut, and say so."""
+    """Return a summary as a page in Markdown of at most `MAX_CHARACTERS` characters.
+
+    Long tables and lists are cut, and say how many of their rows are hidden.
+    """
     sections = list(_sections(summary))
 
-    def length(max_rows: int) -> int:
+    def length_of_page(max_rows: int) -> int:
         return len(_page(sections, max_rows))
 
-    # As many rows of each section as fit.
-    max_rows = bisect_right(range(1, MAX_ROWS + 1), MAX_CHARACTERS, key=length)
+    # The greatest number of rows with which the page fits. Pages grow with the number, so that it
+    # can be found by bisection.
+    max_rows = bisect_right(range(1, MAX_ROWS + 1), MAX_CHARACTERS, key=length_of_page)
+    # Even a page without any rows could be too long.
     return _page(sections, max_rows)[:MAX_CHARACTERS]
 
 
 def _page(sections: list[Table | TextSection], max_rows: int) -> str:
-    """Return the page with at most `max_rows` rows of each table and list."""
+    """Return a page in Markdown with at most `max_rows` rows of each table and each list."""
     lines: list[str] = []
     for section in sections:
         if isinstance(section, Table):
@@ -72,21 +77,25 @@ def _page(sections: list[Table | TextSection], max_rows: int) -> str:
 
 
 def _text_lines(section: TextSection, max_rows: int) -> list[str]:
-    """Return the lines of a part that is no table, with at most `max_rows` items of its list."""
+    """Return the lines of a section in Markdown, with at most `max_rows` items of its list."""
     lines: list[str] = []
     for paragraph in section.paragraphs:
-        lines += [paragraph, ""]
+        if lines:
+            lines.append("")
+        lines.append(paragraph)
+    if not section.items:
+        return lines
+
+    lines.append("")
     lines += [f"- {item}" for item in section.items[:max_rows]]
     hidden = len(section.items) - max_rows
     if hidden > 0:
         lines += ["", f"*Cut: the last {hidden} lines.*"]
-    if not section.items:
-        lines.pop()  # The blank line after the last paragraph.
     return lines
 
 
 def _sections(summary: Summary) -> Iterator[Table | TextSection]:
-    """Yield the verdict, what moved, why questions failed, and the other tables."""
+    """Yield the parts of a page in order: what a reader wants to know first comes first."""
     yield _verdict_section(summary)
     if summary.comparison is not None:
         yield moved_templates(summary.comparison)
@@ -97,6 +106,7 @@ def _sections(summary: Summary) -> Iterator[Table | TextSection]:
     yield _worst_table(summary)
 
     for table in run_tables(summary.snapshot, by=summary.by, right=summary.right):
+        # The table of failures, with examples, stands above already.
         if table.key != "failures":
             yield table
     if summary.rejected:
@@ -116,36 +126,42 @@ def _verdict_section(summary: Summary) -> TextSection:
     paragraphs += [sentence(text) for text in verdict.sentences]
 
     items = []
+    # Failed gates come first, since False is less than True.
     for gate in sorted(summary.gates, key=lambda gate: gate.holds):
         outcome = f"{GOOD} held" if gate.holds else f"{BAD} failed"
         items.append(f"{outcome}: {_quoted_sentence(gate.explanation)}")
     items += [f"warning: {_quoted_sentence(warning)}" for warning in warnings_of(summary)]
     if summary.comparison is not None:
-        items += [_quoted_sentence(lone) for lone in one_sided(summary.comparison)]
+        items += [_quoted_sentence(text) for text in one_sided(summary.comparison)]
     return TextSection(paragraphs=paragraphs, items=items)
 
 
 def _quoted_sentence(text: str) -> str:
-    """Return a sentence that quotes the data as a code span."""
+    """Return a sentence with text from the data as a code span, so that nothing in it is markup."""
     return code_span(text, limit=MAX_SENTENCE)
 
 
 def _losses_table(summary: Summary) -> Table:
-    """Return the questions that got worse, each once, the worst first."""
+    """Return the table of the questions that got worse, each once, the worst first.
+
+    It has no rows if there is no baseline.
+    """
+    losses: list[tuple[str, Mapping[str, Any]]] = []
+    if summary.comparison is not None:
+        losses = greatest_losses(summary.comparison, summary.listed)
     kinds = {question.question_id: question.kind for question in summary.questions}
     rows = []
-    if summary.comparison is not None:
-        for metric, row in greatest_losses(summary.comparison, summary.listed):
-            question = row["question_id"]
-            rows.append(
-                [
-                    _name_question(summary, question),
-                    row["template_id"],
-                    kinds.get(question, ""),
-                    summary.places.get(question, ""),
-                    f"{metric} {change_of(row)}{_further_metrics(row)}",
-                ]
-            )
+    for metric, row in losses:
+        question_id = row["question_id"]
+        rows.append(
+            [
+                _name_question(summary, question_id),
+                row["template_id"],
+                kinds.get(question_id, ""),
+                summary.places.get(question_id, ""),
+                f"{metric} {change_of(row)}{_further_metrics(row)}",
+            ]
+        )
     return Table(
         title="Questions that got worse",
         headings=["question", "template", "why", "result", "change"],
@@ -155,13 +171,22 @@ def _losses_table(summary: Summary) -> Table:
 
 
 def _further_metrics(loss: Mapping[str, Any]) -> str:
-    """Return the other metrics in which a question got worse, as ", also in ..."; "" if none."""
+    """Return the other metrics in which a question got worse, such as ", also in answer_match".
+
+    Returns:
+        "" if there are no others.
+    """
     metrics = loss["further_metrics"]
-    return f", also in {', '.join(metrics)}" if metrics else ""
+    if not metrics:
+        return ""
+    return f", also in {', '.join(metrics)}"
 
 
 def _worst_table(summary: Summary) -> Table:
-    """Return the worst questions that did not pass, without those that got worse."""
+    """Return the table of the worst questions that did not pass, the worst first.
+
+    Questions that changed from the baseline are left out.
+    """
     changes: Mapping[str, str] = {}
     if summary.comparison is not None:
         changes = changed_questions(summary.comparison)
@@ -187,22 +212,26 @@ def _worst_table(summary: Summary) -> Table:
 
 
 def _row_of_worst(summary: Summary, question: Question) -> list[str]:
-    """Return the cells of a question that did not pass."""
-    score = question.score
-    mean = summary.means.get((question.template_id, question.question_id))
-    if summary.by_means and mean is not None:
-        score = (mean.metric, mean.mean)
+    """Return the cells of a question in the table of the worst questions."""
+    score_text = ""
+    lowest_mean = summary.means.get((question.template_id, question.question_id))
+    if summary.by_means and lowest_mean is not None:
+        # The mean by which the question is among the worst ones.
+        score_text = f"{lowest_mean.metric} {number(lowest_mean.mean)}"
+    elif question.score is not None:
+        metric, mean = question.score
+        score_text = f"{metric} {number(mean)}"
     return [
         _name_question(summary, question.question_id),
         question.template_id,
         question.why,
         summary.places.get(question.question_id, ""),
-        "" if score is None else f"{score[0]} {number(score[1])}",
+        score_text,
     ]
 
 
 def _name_question(summary: Summary, question_id: str) -> str:
-    """Return the id of a question, and the beginning of its text if a summary knows it."""
+    """Return the id of a question, and the beginning of its text if the summary has it."""
     text = summary.texts.get(question_id)
     if text is None:
         return question_id
