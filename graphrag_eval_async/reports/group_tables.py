@@ -101,9 +101,9 @@ class GroupTable:
 def template_table(
     facts: Mapping[str, Any], courses: Courses, *, most: int | None = None
 ) -> GroupTable:
-    """Return the table of templates, the most fallen and then the lowest first.
+    """Return the table of templates: those that fell, the most fallen first, then the lowest.
 
-    One template says nothing that the cards do not say: then the table is empty.
+    The table is empty if there is one template only, of which the cards say the same.
 
     Args:
         facts: the state of the run.
@@ -114,35 +114,43 @@ def template_table(
     if len(groups) < 2:
         return GroupTable(headings=[], rows=[])
     falls = _falls_of_templates(facts)
-    names = sorted(groups, key=lambda name: (-falls.get(name, 0.0), quality(groups[name]), name))
+
+    def rank(template: str) -> tuple[float, float, str]:
+        fall = falls.get(template, 0.0)
+        return -fall, quality(groups[template]), template
+
+    templates = sorted(groups, key=rank)
     metrics = _columns(facts["overall"])
     rows = []
-    for name in names[:most]:
-        changes = [change for change in facts["state"]["changes"] if change["template"] == name]
-        course = courses.templates.get(name)
-        rows.append(_group_row(name, groups[name], metrics, facts, changes, course))
+    for template in templates[:most]:
+        changes = [change for change in facts["state"]["changes"] if change["template"] == template]
+        course = courses.templates.get(template)
+        rows.append(_group_row(template, groups[template], metrics, facts, changes, course))
     return GroupTable(
         headings=[RESOURCE_HEADINGS.get(metric, metric) for metric in metrics],
         rows=rows,
-        hidden=len(names) - len(rows),
+        hidden=len(templates) - len(rows),
         note=_note_on_groups(facts),
     )
 
 
 def tag_table(facts: Mapping[str, Any]) -> GroupTable:
-    """Return the table of tags, the lowest first. Changes of tags are not known."""
+    """Return the table of tags, the tag with the lowest scores first."""
     groups = facts.get("tags", {})
-    names = sorted(groups, key=lambda name: (quality(groups[name]), name))
+    tags = sorted(groups, key=lambda tag: (quality(groups[tag]), tag))
     metrics = _columns(facts["overall"])
     return GroupTable(
         headings=[RESOURCE_HEADINGS.get(metric, metric) for metric in metrics],
-        rows=[_group_row(name, groups[name], metrics, facts, (), None) for name in names],
+        # Nobody knows how tags changed.
+        rows=[
+            _group_row(tag, groups[tag], metrics, facts, changes=(), course=None) for tag in tags
+        ],
         note=_note_on_groups(facts),
     )
 
 
 def _note_on_groups(facts: Mapping[str, Any]) -> str:
-    """Return what the numbers of a table of templates or tags are."""
+    """Return a note on what the numbers in a table of templates or tags mean."""
     if covers_all(facts):
         return f"Means of all results; in brackets, the {percent(facts['level'])} interval."
     return (
@@ -152,7 +160,10 @@ def _note_on_groups(facts: Mapping[str, Any]) -> str:
 
 
 def _columns(overall: Mapping[str, Any]) -> list[str]:
-    """Return the metrics that tables of templates and tags show."""
+    """Return the metrics that are columns of tables of templates and tags.
+
+    These are the first `MAX_CARDS` scores, then resources such as tokens and seconds.
+    """
     resources = [name for name in RESOURCE_HEADINGS if name in overall["metrics"]]
     return [*scores_of(overall)[:MAX_CARDS], *resources]
 
@@ -179,11 +190,14 @@ def _group_row(
 
     Args:
         name: the template or the tag.
-        group: its part of the state of the run.
+        group: the state of its results.
         metrics: the metrics that have a column.
         facts: the state of the run.
         changes: the clear changes of its scores and of its error rate.
         course: how its scores moved; None if nobody knows.
+
+    Returns:
+        the row; the cell of a metric without a value is empty.
     """
     change_by_metric = {change["metric"]: _clear_change(change) for change in changes}
     cells = []
@@ -192,8 +206,9 @@ def _group_row(
         stats = group["metrics"].get(metric)
         if stats is not None and is_score(metric):
             cell = _score_cell(stats, facts, change_by_metric.get(metric))
-            # Sparklines have an axis from 0 to 1.
-            if course is not None and 0 <= mean_of_questions(stats) <= 1:
+            # Sparklines have an axis from 0 to 1, on which not all scores have a place.
+            fits_sparkline = 0 <= mean_of_questions(stats) <= 1
+            if course is not None and fits_sparkline:
                 cell = replace(cell, trend=_trend(metric, course))
         elif stats is not None:
             cell = _resource_cell(stats)
@@ -210,17 +225,22 @@ def _group_row(
 def _score_cell(
     stats: Mapping[str, Any], facts: Mapping[str, Any], clear_change: ChangeText | None
 ) -> Cell:
-    """Return a score of a template or a tag, without a trend.
+    """Return the cell of a score of a template or a tag, without a trend.
+
+    - If all results are recent, the cell has the mean and its interval.
+    - Otherwise, it has the recent mean and its difference from the mean of all results.
+
+    If the score clearly changed, the clear change replaces the interval or the difference.
 
     Args:
-        stats: its means.
+        stats: the means of the score.
         facts: the state of the run.
-        clear_change: how it clearly changed; None if it did not.
+        clear_change: how the score clearly changed; None if it did not.
     """
     mean = mean_of_questions(stats)
     if covers_all(facts):
-        interval = interval_of_mean(stats, "confidence")
         change = NO_CHANGE
+        interval = interval_of_mean(stats, "confidence")
         if interval is not None:
             change = ChangeText(f"[{interval['low']:.2f}, {interval['high']:.2f}]")
         return Cell(value=mean, text=score_text(mean), change=clear_change or change)
@@ -233,7 +253,7 @@ def _score_cell(
 
 
 def _resource_cell(stats: Mapping[str, Any]) -> Cell:
-    """Return the tokens or seconds of a template or a tag: the recent mean, or that of all."""
+    """Return the cell of a resource, such as tokens: its recent mean or else the mean of all."""
     value = stats["window"]
     if value is None:
         value = mean_of_questions(stats)
@@ -241,20 +261,21 @@ def _resource_cell(stats: Mapping[str, Any]) -> Cell:
 
 
 def _trend(metric: str, course: Course) -> str:
-    """Return the sparkline of a score: at each point, the mean of a quarter of the results.
+    """Return the sparkline of a score, each point of which is a mean over recent results.
 
-    The mean of fewer varies by chance alone.
+    A quarter of all results is recent: means of fewer results would vary by chance alone.
     """
-    return sparkline(course.recents(metric, course.results // 4))
+    recent_results = course.results // 4
+    return sparkline(course.recents(metric, recent_results))
 
 
 def _clear_change(change: Mapping[str, Any]) -> ChangeText:
-    """Return a clear change of a score or of the error rate, as it is shown."""
+    """Return a clear change of a score or of the error rate as a table shows it."""
     return ChangeText(_change_in_words(change), "worse" if change["is_loss"] else "better")
 
 
 def _change_in_words(change: Mapping[str, Any]) -> str:
-    """Return a clear change of a score or of the error rate, and since when it is there."""
+    """Return a clear change in words, such as "▼ from 0.95 since 14:30"."""
     arrow = "▼" if change["after"] < change["before"] else "▲"
     before = f"{change['before']:.2f}"
     if change["metric"] == ERROR_RATE:
@@ -268,11 +289,18 @@ def _change_in_words(change: Mapping[str, Any]) -> str:
 def quality(group: Mapping[str, Any], names: Iterable[str] = SCORES) -> float:
     """Return the mean of some scores of a group, in which errors count as 0.
 
-    It is 1 if the group has neither scores nor errors.
+    Args:
+        group: the state of the results of the group.
+        names: the names of the scores; those that the group lacks are left out.
+
+    Returns:
+        the mean; 1 if the group has neither scores nor errors, so that it ranks last.
     """
-    scores = [
-        mean_of_questions(group["metrics"][name]) for name in names if name in group["metrics"]
-    ]
-    mean = fsum(scores) / len(scores) if scores else 1.0
+    metrics = group["metrics"]
+    scores = [mean_of_questions(metrics[name]) for name in names if name in metrics]
+    mean = 1.0
+    if scores:
+        mean = fsum(scores) / len(scores)
+    # The error rate of no results is None.
     error_rate = mean_of_questions(group["error_rate"]) or 0.0
     return mean * (1 - error_rate)

@@ -25,16 +25,21 @@ EMPTY_GROUP: Mapping[str, Any] = {"number_of_error_samples": 0, "number_of_succe
 def group_facts(
     aggregates: Mapping[str, Any], recent: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """Return the facts of a group of results, such as those of a template.
+    """Return the facts of a group of results, such as the results of a template.
 
     Args:
         aggregates: the aggregates of the group.
-        recent: the aggregates of its results in the window; None if it has none there.
+        recent: the aggregates of its recent results; None if it has no recent results.
+
+    Returns:
+        the numbers of results and of errors, the error rate, the means of metrics and, if it is
+        known, the cost. Each has a value for the recent results, too: its ``window``.
     """
     if recent is None:
         recent = EMPTY_GROUP
     results, errors = counts_of(aggregates)
     recent_results, recent_errors = counts_of(recent)
+
     metrics = {}
     for metric, stats in means_of(aggregates).items():
         recent_stats = recent.get(metric)
@@ -69,9 +74,10 @@ def add_detail(
         detail: its detailed aggregates.
 
     Returns:
-        the facts of metrics that still lack their confidence sequences, each with the histogram
-        from which these are computed.
+        the facts of each metric that still lacks its confidence sequence, with the histogram from
+        which the caller computes the sequence.
     """
+    # The statistics of metrics have a coverage; the other entries of a group are numbers.
     covered = {
         name: stats
         for name, stats in detail.items()
@@ -98,10 +104,13 @@ def add_detail(
 
 
 def main_scores(overall: Mapping[str, Any]) -> list[str]:
-    """Return the scores that are told first, given the facts of all results.
+    """Return the names of the scores that a page shows first.
 
-    These are the scores that rank results. If none of them has a value, it is the first score that
-    has one.
+    These are the scores that rank results. If none of them has a value, it is only the first score
+    that has a value.
+
+    Args:
+        overall: the facts of all results.
     """
     scores = [name for name in overall["metrics"] if is_score(name)]
     ranking_scores = [name for name in RANKING if name in scores]

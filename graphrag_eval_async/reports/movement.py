@@ -36,22 +36,24 @@ class GroupChange(NamedTuple):
 
     @property
     def gain(self) -> float:
-        """The change of the metric, negative if it got worse."""
+        """The change of the metric: above 0 if it got better, below 0 if it got worse."""
         difference: float = self.row["difference"]
         lower_is_better = self.row["direction"].startswith("lower")
         return -difference if lower_is_better else difference
 
     @property
     def is_worth_a_row(self) -> bool:
-        """Whether the change is shown: that of the error rate only if there is one."""
-        return self.metric != ERROR_RATE or self.row["ties"] != self.row["pairs"]
+        """Whether the change is shown. An error rate that is equal in each question is not."""
+        is_equal_in_each_question = self.row["ties"] == self.row["pairs"]
+        return not (self.metric == ERROR_RATE and is_equal_in_each_question)
 
 
 def moved_templates(comparison: Mapping[str, Any]) -> Table:
-    """Return how each template moved in the primary metrics, the most fallen first.
+    """Return the table of the changes in each template, the greatest loss first.
 
-    The last rows are about all questions that both runs have, in all metrics. They are the only
-    rows if there is one template.
+    It has the changes of primary metrics, the only ones with a verdict. The last rows are the
+    changes of all metrics over all questions that both runs have. They are the only rows if there
+    is one template.
     """
     overall = comparison["overall"]
     groups = comparison["per_template"]
@@ -63,9 +65,10 @@ def moved_templates(comparison: Mapping[str, Any]) -> Table:
             for metric, row in rows.items()
             if "verdict" in row
         ]
+    totals = [GroupChange(ALL_QUESTIONS, metric, row) for metric, row in overall.items()]
     return _table_of_changes(
         changes,
-        [GroupChange(ALL_QUESTIONS, metric, row) for metric, row in overall.items()],
+        totals,
         title="What moved, by template",
         heading="template",
         notes=[validity(overall, comparison["level"])],
@@ -74,7 +77,7 @@ def moved_templates(comparison: Mapping[str, Any]) -> Table:
 
 
 def moved_tags(comparison: Mapping[str, Any]) -> Table:
-    """Return the tags whose primary metrics changed beyond chance, the most fallen first."""
+    """Return the table of the changes in tags that are beyond chance, the greatest loss first."""
     changes = [
         GroupChange(tag, metric, row)
         for tag, rows in tags_of(comparison).items()
@@ -82,7 +85,12 @@ def moved_tags(comparison: Mapping[str, Any]) -> Table:
         if is_decided(row)
     ]
     return _table_of_changes(
-        changes, [], title="What moved, by tag", heading="tag", notes=[], key="moved-tags"
+        changes,
+        totals=[],
+        title="What moved, by tag",
+        heading="tag",
+        notes=[],
+        key="moved-tags",
     )
 
 
@@ -98,15 +106,15 @@ def _table_of_changes(
     """Return a table with a row for each change that is worth one, the greatest losses first.
 
     Args:
-        changes: the changes in groups.
-        totals: the changes in all questions, which stand at the end.
+        changes: the changes in groups of questions.
+        totals: the changes over all questions, which stand at the end.
         title: the title of the table.
-        heading: what the groups are.
+        heading: what the groups are, such as "template".
         notes: what stands below the table.
         key: the id of the table on a page.
     """
-    shown = [change for change in changes if change.is_worth_a_row]
-    shown.sort(key=lambda change: change.gain)
+    shown_changes = [change for change in changes if change.is_worth_a_row]
+    shown_changes.sort(key=lambda change: change.gain)
     shown_totals = [total for total in totals if total.is_worth_a_row]
     return Table(
         title=title,
@@ -121,9 +129,10 @@ def _table_of_changes(
             "p",
             "verdict",
         ],
-        rows=[_row_of_change(change) for change in [*shown, *shown_totals]],
+        rows=[_row_of_change(change) for change in [*shown_changes, *shown_totals]],
         words=2,
-        totals=len(shown_totals) if shown else 0,
+        # Without rows above them, they sum up nothing.
+        totals=len(shown_totals) if shown_changes else 0,
         notes=notes,
         key=key,
     )
@@ -152,23 +161,30 @@ def _mean(value: float) -> str:
 
 
 def changed_questions(comparison: Mapping[str, Any]) -> dict[str, str]:
-    """Return how each question that changed did so, in words, by its id.
+    """Return the changes of questions from the baseline in words, by the id of the question.
 
-    Questions that became worse in a primary metric come first, the worst first.
+    Questions that did not change are left out. Those that got worse in a primary metric come first,
+    the greatest loss first. Questions that became wrong follow, then those that became right.
     """
-    losses = [
-        (metric, row)
-        for metric, rows in comparison["worse"].items()
-        if "verdict" in comparison["overall"][metric]
-        for row in rows
-    ]
-    losses.sort(key=lambda metric_and_row: -abs(metric_and_row[1]["difference"]))
+    overall = comparison["overall"]
+    losses: list[tuple[str, Mapping[str, Any]]] = []
+    for metric, rows in comparison["worse"].items():
+        is_primary = "verdict" in overall[metric]
+        if is_primary:
+            losses += [(metric, row) for row in rows]
+
+    def size_of_loss(loss: tuple[str, Mapping[str, Any]]) -> float:
+        _, row = loss
+        difference: float = row["difference"]
+        return abs(difference)
+
+    losses.sort(key=size_of_loss, reverse=True)
     changes_by_question: dict[str, list[str]] = {}
     for metric, row in losses:
         change = f"{metric} {number(row['baseline'])} -> {number(row['candidate'])}"
         changes_by_question.setdefault(row["question_id"], []).append(change)
 
-    # Gains are told only if a question became right; it may have become better and worse.
+    # A question with a loss keeps the words about the loss, even if it became right as well.
     for question in comparison["regressions"]:
         changes_by_question.setdefault(question, ["no longer right"])
     for question in comparison["improvements"]:

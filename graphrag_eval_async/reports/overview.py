@@ -33,6 +33,7 @@ from graphrag_eval_async.reports.wording import (
     not_run_in_words,
     reason_in_words,
     right_in_words,
+    shown_numbers_of_samples,
     value_of,
     variances,
 )
@@ -56,9 +57,6 @@ MAX_RESULTS = 10
 
 MAX_LISTED_METRICS = 4
 """Maximum number of metrics that a list of results shows."""
-
-MOST_SAMPLES = (10, 20, 50)
-"""The numbers of samples above 5 for which pass@k is shown, besides the greatest one."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -221,7 +219,7 @@ def page_view(facts: Mapping[str, Any], source: PageSource) -> PageView:
         source: what else the page is made of.
     """
     overall = facts["overall"]
-    restored = bool((facts.get("journal") or {}).get("restored"))
+    has_restored_results = _restored_results(facts) > 0
     return PageView(
         state=_state_line(facts, source.recent_failures),
         alerts=[_active_alert(alert) for alert in facts["alerts"]],
@@ -239,7 +237,7 @@ def page_view(facts: Mapping[str, Any], source: PageSource) -> PageView:
         repeats=_repeats(overall),
         missing_values=_missing_values(overall),
         run=_run_entries(facts),
-        judge=judge_facts(facts["judge"], restored=restored),
+        judge=judge_facts(facts["judge"], restored=has_restored_results),
         agreement=agreement_facts(facts.get("agreement")),
         quiet_alerts=[text for text, is_active in source.alert_states.items() if not is_active],
         alert_log=source.alert_log,
@@ -247,34 +245,48 @@ def page_view(facts: Mapping[str, Any], source: PageSource) -> PageView:
     )
 
 
-def _state_line(facts: Mapping[str, Any], recent_failures: Sequence[Failure]) -> StateLine:
-    """Return the state in one line, with the most frequent failure since the first loss.
+def _restored_results(facts: Mapping[str, Any]) -> int:
+    """Return how many results of earlier runs were restored from the journal; 0 without a journal.
 
-    If nothing got worse, it is the most frequent failure of the recent results.
+    Args:
+        facts: the state of the run.
+    """
+    journal = facts.get("journal")
+    if journal is None:
+        return 0
+    restored: int = journal.get("restored") or 0
+    return restored
+
+
+def _state_line(facts: Mapping[str, Any], recent_failures: Sequence[Failure]) -> StateLine:
+    """Return the state of a run in one line, with the most frequent reason of failure.
+
+    If a score got worse, it is the most frequent reason since then, among the results of the
+    template that got worse. Otherwise it is the most frequent reason among the recent results.
+
+    Args:
+        facts: the state of the run.
+        recent_failures: the latest failures.
     """
     state = facts["state"]
     losses = [change for change in state["changes"] if change["is_loss"]]
+    failures = list(recent_failures)
     if losses:
-        first_number = losses[0]["since_result"]
-        template = losses[0]["template"]
+        first_loss = losses[0]
+        failures = [failure for failure in failures if failure.number > first_loss["since_result"]]
         when = "since then"
+        template = first_loss["template"]
+        # Without a template, the change is one of all results.
         if template is not None:
+            failures = [failure for failure in failures if failure.template == template]
             when = f"of {template} since then"
     else:
         samples = facts["overall"]["samples"]
-        first_number = samples["total"] - samples["window"]
-        template = None
-        when = f"in the {window_in_words(facts['window'])}"
-        if covers_all(facts):
-            when = "so far"
+        results_before_window = samples["total"] - samples["window"]
+        failures = [failure for failure in failures if failure.number > results_before_window]
+        when = "so far" if covers_all(facts) else f"in the {window_in_words(facts['window'])}"
 
-    explanation = explain(
-        [
-            failure
-            for failure in recent_failures
-            if failure.number > first_number and template in (None, failure.template)
-        ]
-    )
+    explanation = explain(failures)
     if explanation is None:
         return StateLine(kind=state["kind"], text=state["text"])
     cause = reason_in_words(explanation.reason)
@@ -291,30 +303,40 @@ def _state_line(facts: Mapping[str, Any], recent_failures: Sequence[Failure]) ->
 
 
 def _active_alert(alert: Mapping[str, Any]) -> ActiveAlert:
+    """Return an active alert as a page shows it."""
     return ActiveAlert(text=alert["alert"], since=alert["time"], value=value_of(alert))
 
 
 def _progress_line(progress: Mapping[str, Any]) -> ProgressLine:
-    """Return how far the run is; with a total only while there are questions to wait for."""
-    text: str = progress["text"]
+    """Return how far a run is. It has a total only while the run waits for further questions."""
     total = progress["total"]
-    if total == progress["done"] or progress["phase"] == Phase.ENDED:
+    is_complete = total == progress["done"]
+    if is_complete or progress["phase"] == Phase.ENDED:
         total = None
+    text: str = progress["text"]
+    # `str.capitalize` would change the other letters, too.
+    capitalized_text = text[:1].upper() + text[1:]
     return ProgressLine(
         phase=progress["phase"],
-        text=text[:1].upper() + text[1:],
+        text=capitalized_text,
         done=progress["done"],
         total=total,
     )
 
 
 def _notes(facts: Mapping[str, Any], not_run: str) -> Iterable[tuple[str, str]]:
-    """Yield what keeps the scores from being complete: a heading and what is known."""
+    """Yield notes on why scores are not complete: a heading and a text each.
+
+    Args:
+        facts: the state of the run.
+        not_run: the first question whose queries could not be run, and why; "" if there is none.
+    """
     coverage = facts["overall"]["coverage"]
     unscored = not_run_in_words(coverage.get("steps_score", {}))
-    if unscored:
-        example = f"; the first: {not_run}" if not_run else ""
-        yield "Steps without a score", f"{unscored}{example}"
+    if unscored and not_run:
+        yield "Steps without a score", f"{unscored}; the first: {not_run}"
+    elif unscored:
+        yield "Steps without a score", unscored
     if facts["rejects"]:
         yield "Rejected lines", f"{counts(facts['rejects'])}; they are not evaluated"
     if facts.get("misnamed"):
@@ -323,36 +345,59 @@ def _notes(facts: Mapping[str, Any], not_run: str) -> Iterable[tuple[str, str]]:
         yield "Late spans", facts["late"]["text"]
     for path in facts.get("not_found", ()):
         yield "Not there yet", path
-    restored = (facts.get("journal") or {}).get("restored")
-    if restored and "seconds" in facts["window"]:
+    has_window_of_time = "seconds" in facts["window"]
+    if has_window_of_time and _restored_results(facts):
         yield "Recent results", "only of this run: nobody knows when the restored ones came"
 
 
 def _reason_rows(
     overall: Mapping[str, Any], summaries: Mapping[str, ReasonSummary]
 ) -> list[ReasonRow]:
-    """Return why results failed, the most frequent reason first."""
-    rows = []
-    for reason, results in failure_counts(overall).items():
-        meaning = FAILURES.get(reason, "")
-        summary = summaries.get(reason)
-        notes = []
-        text = meaning
-        if summary is not None and summary.text:
-            text = summary.text
-            if summary.results_with_text < results:
-                notes.append(f"{summary.results_with_text} say so")
-            notes.append(meaning)
-        if summary is not None and results > 1:
-            notes.append(_share_of_template(summary, results))
-        note = "; ".join(filter(None, notes))
-        rows.append(ReasonRow(reason=reason, results=results, text=text, note=note))
-    return rows
+    """Return the reasons why results failed, the most frequent reason first.
+
+    Args:
+        overall: the state of all results.
+        summaries: what the results of each reason have in common, by reason.
+    """
+    return [
+        _reason_row(reason, results, summaries.get(reason))
+        for reason, results in failure_counts(overall).items()
+    ]
+
+
+def _reason_row(reason: str, results: int, summary: ReasonSummary | None) -> ReasonRow:
+    """Return the row of a reason of failure.
+
+    Args:
+        reason: the reason.
+        results: how many results failed for it.
+        summary: what these results have in common; None if nobody knows.
+    """
+    meaning = FAILURES.get(reason, "")
+    text = meaning
+    notes = []
+    if summary is not None and summary.text:
+        text = summary.text
+        if summary.results_with_text < results:
+            notes.append(f"{summary.results_with_text} say so")
+        notes.append(meaning)
+    if summary is not None and results > 1:
+        notes.append(_share_of_template(summary, results))
+    note = "; ".join(note for note in notes if note)
+    return ReasonRow(reason=reason, results=results, text=text, note=note)
 
 
 def _share_of_template(summary: ReasonSummary, results: int) -> str:
-    """Return the template of most results with a reason; "" if it has less than half of them."""
-    if 2 * summary.results_of_template < results:
+    """Return the template with most of the results that failed for a reason, in words.
+
+    Args:
+        summary: what these results have in common.
+        results: their number.
+
+    Returns:
+        "" if the template has less than half of the results.
+    """
+    if summary.results_of_template < results / 2:
         return ""
     if summary.results_of_template == results:
         return f"all in {summary.template}"
@@ -362,28 +407,33 @@ def _share_of_template(summary: ReasonSummary, results: int) -> str:
 def _metric_rows(facts: Mapping[str, Any]) -> list[MetricRow]:
     """Return the metrics without a card: further scores, tokens, seconds and costs."""
     overall = facts["overall"]
-    names = [
-        *scores_of(overall)[MAX_CARDS:],
-        *(name for name in RESOURCES if name in overall["metrics"]),
+    scores_without_card = scores_of(overall)[MAX_CARDS:]
+    resources = [name for name in RESOURCES if name in overall["metrics"]]
+    rows = [
+        _metric_row(name, overall["metrics"][name]) for name in (*scores_without_card, *resources)
     ]
-    rows = [_metric_row(name, overall["metrics"][name]) for name in names]
     cost = overall.get("cost")
     if cost is not None:
         recent = "" if cost["window"] is None else dollars(cost["window"])
-        rows.append(
-            MetricRow(
-                name="cost of judging a result", recent=recent, mean=dollars(cost["mean"]), p95=""
-            )
-        )
+        mean = dollars(cost["mean"])
+        rows.append(MetricRow(name="cost of judging a result", recent=recent, mean=mean, p95=""))
     return rows
 
 
-def _metric_row(name: str, stats: Mapping[str, Any]) -> MetricRow:
-    """Return the row of a metric without a card."""
+def _metric_row(metric: str, stats: Mapping[str, Any]) -> MetricRow:
+    """Return the row of a metric without a card: its recent mean, its mean and a quantile.
+
+    Args:
+        metric: the name of the metric.
+        stats: its statistics over all results.
+    """
+    name = metric
+    if not is_score(metric):
+        name = RESOURCE_HEADINGS.get(metric, metric.replace("_", " "))
     recent = stats["window"]
     quantiles = stats.get("quantiles", {})
     return MetricRow(
-        name=RESOURCE_HEADINGS.get(name, name.replace("_", " ")) if not is_score(name) else name,
+        name=name,
         recent="" if recent is None else amount_text(recent),
         mean=amount_text(mean_of_questions(stats)),
         p95=amount_text(quantiles["p95"]) if "p95" in quantiles else "",
@@ -391,47 +441,64 @@ def _metric_row(name: str, stats: Mapping[str, Any]) -> MetricRow:
 
 
 def _missing_values(overall: Mapping[str, Any]) -> list[tuple[str, str, int]]:
-    """Return why results lack values: the metric, the reason and the number of results."""
-    return [
-        (metric, reason.replace("_", " "), results)
-        for metric, covered in overall["coverage"].items()
-        if is_score(metric) or metric.endswith(COST)
-        for reason, results in missing_values_of(covered).items()
-    ]
+    """Return how many results lack a value of a score or cost.
+
+    Args:
+        overall: the state of all results.
+
+    Returns:
+        the metric, the reason in words, and the number of results.
+    """
+    rows = []
+    for metric, coverage in overall["coverage"].items():
+        if is_score(metric) or metric.endswith(COST):
+            for reason, results in missing_values_of(coverage).items():
+                rows.append((metric, reason.replace("_", " "), results))
+    return rows
 
 
 def _repeats(overall: Mapping[str, Any]) -> Repeats | None:
-    """Return how well questions with several samples are answered; None without any."""
-    shares = overall.get("repeats")
-    if not shares:
+    """Return how well questions with several samples are answered.
+
+    Args:
+        overall: the state of all results. Its `repeats` has "pass@k", "pass^k" and "questions@k"
+            for each number k of samples.
+
+    Returns:
+        None if no question has two samples.
+    """
+    repeats = overall.get("repeats")
+    if not repeats:
         return None
-    # There are three keys for each number of samples.
-    greatest = len(shares) // 3
-    shown = {*range(1, 6), *MOST_SAMPLES, greatest} & {*range(1, greatest + 1)}
     rows = [
         RepeatsRow(
-            samples=samples,
-            pass_at=score_text(shares[f"pass@{samples}"]),
-            pass_all=score_text(shares[f"pass^{samples}"]),
+            samples=k,
+            pass_at=score_text(repeats[f"pass@{k}"]),
+            pass_all=score_text(repeats[f"pass^{k}"]),
         )
-        for samples in sorted(shown)
+        for k in shown_numbers_of_samples(repeats)
     ]
     return Repeats(
         rows=rows,
-        questions=shares["questions@2"] if greatest >= 2 else shares["questions@1"],
+        questions=repeats["questions@2"],
         right=right_in_words(RIGHT_CONDITIONS),
         variances=variances(overall["metrics"]),
     )
 
 
 def result_metrics(results: Iterable[Mapping[str, Any]], most: int) -> list[str]:
-    """Return the scores that a list of results shows, at most `most`."""
+    """Return the names of the scores that a list of results shows, the most important first.
+
+    Args:
+        results: the rows of the list.
+        most: the maximum number of scores.
+    """
     names = {metric for result in results for metric in result["metrics"] if is_score(metric)}
     return sorted(names, key=metric_position)[:most]
 
 
 def _run_entries(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return what is known of the run besides its progress; what is none is left out."""
+    """Return further numbers of a run: pairs of a name and a value. Zeros are left out."""
     entries = []
     if facts["in_flight"]:
         entries.append(("in flight", counted(facts["in_flight"], "response")))
@@ -442,14 +509,14 @@ def _run_entries(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
         entries.append(("questions without a response", f"{facts['missing']:,}"))
     if facts.get("skipped"):
         entries.append(("skipped, since already done", counted(facts["skipped"], "line")))
-    if (facts.get("journal") or {}).get("restored"):
-        restored = counted(facts["journal"]["restored"], "result")
-        entries.append(("restored from an earlier run", restored))
+    restored = _restored_results(facts)
+    if restored:
+        entries.append(("restored from an earlier run", counted(restored, "result")))
     return entries
 
 
 def run_facts(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return how far a run is: a list of names and values."""
+    """Return how far a run is: pairs of a name and a value. What is not known is left out."""
     entries = [("results", str(facts["overall"]["samples"]["total"]))]
     if facts.get("results_per_sec") is not None:
         entries.append(("results per second", f"{facts['results_per_sec']:.1f}"))
@@ -473,12 +540,13 @@ def judge_state(usage: JudgeUsage, config: Config | None) -> dict[str, Any] | No
 
     Args:
         usage: what the judge has used so far.
-        config: the configuration of the run, which has the model and the limits.
+        config: the configuration of the run, which has the model and the limits; None without one.
     """
     model = judge_of(config)
     limits = None
     if config is not None and config.llm is not None and model is not None:
         limits = config.llm.limits
+    # Without a configuration, a judge that was called is one that the caller brought.
     if limits is None and not usage.calls:
         return None
     state: dict[str, Any] = {"model": None, "max_concurrency": None, "budget_usd": None}
@@ -492,11 +560,14 @@ def judge_state(usage: JudgeUsage, config: Config | None) -> dict[str, Any] | No
 def judge_facts(
     judge: Mapping[str, Any] | None, *, restored: bool = False
 ) -> list[tuple[str, str]]:
-    """Return what the judge did so far: a list of names and values; empty without a judge.
+    """Return what the judge did so far: pairs of a name and a value.
 
     Args:
-        judge: the state of the judge, as `judge_state` returns it.
-        restored: whether earlier runs used the judge, too.
+        judge: the state of the judge, as `judge_state` returns it; None without a judge.
+        restored: whether results of earlier runs were restored. Their costs are part of the costs.
+
+    Returns:
+        [] if there is no judge.
     """
     if judge is None:
         return []
@@ -529,11 +600,19 @@ def judge_facts(
 
 
 def agreement_facts(agreement: Mapping[str, Any] | None) -> list[tuple[str, str]]:
-    """Return how well several judges agree: a list of metrics, each with the agreement in words."""
+    """Return how well several judges agree: pairs of a metric and the agreement in words.
+
+    Args:
+        agreement: the statistics of each metric; None with a single judge.
+    """
+    if agreement is None:
+        return []
     entries = []
-    for metric, statistics in (agreement or {}).items():
+    for metric, statistics in agreement.items():
         alpha = statistics.get("krippendorff_alpha")
-        # Without any variation of the scores, alpha is not defined.
-        text = "no variation" if alpha is None else f"Krippendorff's alpha {alpha:.3f}"
-        entries.append((metric, text))
+        if alpha is None:
+            # Alpha is not defined if all scores are equal.
+            entries.append((metric, "no variation"))
+        else:
+            entries.append((metric, f"Krippendorff's alpha {alpha:.3f}"))
     return entries

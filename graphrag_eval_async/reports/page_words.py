@@ -26,20 +26,27 @@ def window_in_words(window: Mapping[str, Any]) -> str:
 
 
 def score_text(value: float) -> str:
-    """Return a mean in three digits after the point, or in the digits of a large number."""
-    return f"{value:.3f}" if abs(value) < 100 else number(value)
+    """Return a mean as text: with three decimals or, from 100 on, with four digits or more."""
+    if abs(value) < 100:
+        return f"{value:.3f}"
+    return number(value)
 
 
 def amount_text(value: float) -> str:
-    """Return an amount, such as a number of tokens or seconds, in three digits or more."""
+    """Return an amount, such as a number of tokens or seconds, in three digits or more.
+
+    Such as "0.123", "12,345" or "1.23 million".
+    """
     for size, name in ((1e9, "billion"), (1e6, "million")):
         if abs(value) >= size:
             return f"{value / size:,.3g} {name}"
-    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+    if abs(value) >= 100:
+        return f"{value:,.0f}"
+    return f"{value:.3g}"
 
 
 def share_text(value: float) -> str:
-    """Return a share in percent."""
+    """Return a share from 0 to 1 in percent, such as "12.5%"."""
     return f"{value:.1%}"
 
 
@@ -51,11 +58,20 @@ def signed_change(change: float) -> str:
 
 
 def covers_all(facts: Mapping[str, Any]) -> bool:
-    """Return whether all results are recent, so that one mean says all."""
+    """Return whether all results are recent, so that the recent mean is the mean of all results.
+
+    Args:
+        facts: the state of the run.
+    """
     samples = facts["overall"]["samples"]
-    return not facts["window"] or samples["window"] == samples["total"]
+    has_window = bool(facts["window"])
+    return not has_window or samples["window"] == samples["total"]
 
 
 def scores_of(overall: Mapping[str, Any]) -> list[str]:
-    """Return the scores of all results, the most important first."""
+    """Return the names of the scores that have a value, the most important first.
+
+    Args:
+        overall: the state of all results.
+    """
     return sorted(filter(is_score, overall["metrics"]), key=metric_position)

@@ -73,9 +73,12 @@ class Question(NamedTuple):
 
     @property
     def why(self) -> str:
-        """The kind, followed by the explanation if it says more than the kind and the score."""
-        mentions_answer = f"{ANSWER_MATCH} is" in self.explanation
-        if self.outcome == "failed" and self.kind != SCORE and not mentions_answer:
+        """Why the question did not pass: the kind, and the explanation if it says more."""
+        # A question that failed for a reason, such as "missing_rows", needs no explanation that
+        # repeats its score, unless this says what is wrong with the answer.
+        has_telling_kind = self.outcome == "failed" and self.kind != SCORE
+        explains_answer = f"{ANSWER_MATCH} is" in self.explanation
+        if has_telling_kind and not explains_answer:
             return self.kind
         return f"{self.kind}: {self.explanation}"
 
@@ -92,16 +95,19 @@ class Questions:
     def __init__(self, conditions: Sequence[Condition] = ()) -> None:
         self._conditions = conditions or RIGHT_CONDITIONS
         self._metrics = {condition.metric for condition in self._conditions}
-        # Conditions that a user gave always apply, the default ones if the run has their metric.
-        self._metrics_of_run = set(self._metrics) if conditions else set[str]()
+        # The metrics whose conditions apply: all if a user gave the conditions. A default condition
+        # applies as soon as a result has its metric.
+        self._applicable_metrics: set[str] = set()
+        if conditions:
+            self._applicable_metrics |= self._metrics
         self._samples: dict[tuple[str, str], _Samples] = {}
 
     def expect(self, template_id: str, question_id: str) -> None:
-        """List a question, even if it has no result."""
+        """Add a question of the reference set, which is listed even if it has no result."""
         self._samples.setdefault((template_id, question_id), _Samples())
 
     def add(self, seen: Evaluation) -> None:
-        """Add an observed result; ignores it if it does not name its question."""
+        """Add an observed result to its question. A result that names no question is ignored."""
         if not isinstance(seen.question_id, str):
             return
         samples = self._samples.setdefault((seen.template_id, seen.question_id), _Samples())
@@ -112,18 +118,20 @@ class Questions:
         samples.add(seen, self._metrics)
         for metric, _ in seen.values:
             if metric in self._metrics:
-                self._metrics_of_run.add(metric)
+                self._applicable_metrics.add(metric)
         for metric, cause in seen.outcomes:
+            # If the agent failed, nobody knows whether the run has the metric.
             if metric in self._metrics and cause not in CAUSED_BY_AGENT:
-                self._metrics_of_run.add(metric)
+                self._applicable_metrics.add(metric)
 
     def __iter__(self) -> Iterator[Question]:
         for (template_id, question_id), samples in self._samples.items():
+            # A condition without a template applies to all templates.
             conditions = [
                 condition
                 for condition in self._conditions
                 if condition.template in (None, template_id)
-                and condition.metric in self._metrics_of_run
+                and condition.metric in self._applicable_metrics
             ]
             yield _decide(template_id, question_id, samples, conditions)
 
@@ -153,10 +161,16 @@ class _Samples:
     why_wrong: str = ""
 
     def add(self, seen: Evaluation, metrics: set[str]) -> None:
-        """Add a complete result; only the values of `metrics` are kept."""
+        """Add a complete result.
+
+        Args:
+            seen: the result.
+            metrics: the metrics that have a condition, whose values are kept.
+        """
         result = seen.as_dict()
         self.count += 1
         seconds = result.get("elapsed_sec")
+        # Results of other programs may have anything here.
         if isinstance(seconds, int | float) and 0 <= seconds < inf:
             self.seconds += seconds
         if seen.failed:
@@ -167,36 +181,46 @@ class _Samples:
         for metric, value in seen.values:
             if metric in metrics:
                 self.values[metric].append(value)
-        for metric, cause in seen.outcomes:
-            if metric == REASON:
-                if not seen.failed and cause != NO_FAILURE:
-                    self.failures[cause] += 1
-            elif metric in metrics:
-                self.causes.setdefault(metric, cause)
+        # Outcomes are the reason of failure, and why metrics have no value.
+        for name, text in seen.outcomes:
+            is_reason_of_failure = name == REASON
+            if is_reason_of_failure and not seen.failed and text != NO_FAILURE:
+                self.failures[text] += 1
+            elif not is_reason_of_failure and name in metrics:
+                self.causes.setdefault(name, text)
 
     @property
     def most_frequent_failure(self) -> tuple[str, int] | None:
-        """The most frequent reason of failure and its number; None if there is none.
+        """The most frequent reason of failure, and how many results have it.
 
-        Of equally frequent ones, it is the first in alphabetical order.
+        Of equally frequent reasons, it is the first in alphabetical order. It is None if no result
+        has a reason of failure.
         """
         if not self.failures:
             return None
-        return min(self.failures.items(), key=lambda failure: (-failure[1], failure[0]))
+        most = max(self.failures.values())
+        reason = min(reason for reason, count in self.failures.items() if count == most)
+        return reason, most
 
 
 def _error_message(result: Mapping[str, Any]) -> str:
-    """Return the message of a result that is an error, on one line."""
+    """Return the message of a result that is an error on one line, or "no message"."""
     error = result.get("error")
-    message = one_line(error, limit=MAX_ERROR) if isinstance(error, str) else ""
-    return message or "no message"
+    if not isinstance(error, str):
+        return "no message"
+    return one_line(error, limit=MAX_ERROR) or "no message"
 
 
 def _why_wrong(seen: Evaluation, result: Mapping[str, Any]) -> str:
-    """Return in brackets why the answer of a result is wrong; "" if it is right or not known."""
+    """Return why the answer of a result is wrong, in brackets after a space.
+
+    Returns:
+        "" if the answer is right, or nobody knows why it is wrong.
+    """
     reason = result.get(f"{ANSWER_MATCH}_reason")
-    score = dict(seen.values).get(ANSWER_MATCH, 1)
-    if not isinstance(reason, str) or score >= 1:
+    answer_match = dict(seen.values).get(ANSWER_MATCH)
+    is_wrong = answer_match is not None and answer_match < 1
+    if not is_wrong or not isinstance(reason, str):
         return ""
     return f" ({one_line(reason, limit=MAX_ERROR)})"
 
@@ -213,32 +237,31 @@ def _decide(
         conditions: the conditions that apply to it.
     """
     means = {metric: fsum(values) / len(values) for metric, values in samples.values.items()}
-    with_mean = [condition for condition in conditions if condition.metric in means]
-    unmet = [
-        condition
-        for condition in with_mean
-        if not OPERATORS[condition.operator](means[condition.metric], condition.bound)
-    ]
+    # A condition whose metric has no value in any sample cannot be checked.
+    checked = [condition for condition in conditions if condition.metric in means]
+    unmet = [condition for condition in checked if not _is_met(condition, means)]
+    causes = {condition.metric: samples.causes.get(condition.metric) for condition in conditions}
     outcome, kind, explanation = _outcome(
         samples,
-        causes={condition.metric: samples.causes.get(condition.metric) for condition in conditions},
+        causes=causes,
         unmet=[_unmet_in_words(condition, means, samples) for condition in unmet],
-        is_scored=bool(with_mean),
+        is_scored=bool(checked),
     )
 
+    # The score that decided is that of the first unmet condition or, if all are met, of the first.
     score = None
     rank = -inf
-    if with_mean:
-        decisive = unmet[0] if unmet else with_mean[0]
+    if checked:
+        decisive = unmet[0] if unmet else checked[0]
         mean = means[decisive.metric]
         score = (decisive.metric, mean)
         rank = mean if decisive.is_lower_bound else -mean
     return Question(
-        template_id,
-        question_id,
-        outcome,
-        kind,
-        explanation,
+        template_id=template_id,
+        question_id=question_id,
+        outcome=outcome,
+        kind=kind,
+        explanation=explanation,
         score=score,
         rank=rank,
         samples=samples.count,
@@ -247,8 +270,17 @@ def _decide(
     )
 
 
+def _is_met(condition: Condition, means: Mapping[str, float]) -> bool:
+    """Return whether the mean of a condition's metric meets the condition."""
+    compare = OPERATORS[condition.operator]
+    return compare(means[condition.metric], condition.bound)
+
+
 def _unmet_in_words(condition: Condition, means: Mapping[str, float], samples: _Samples) -> str:
-    """Return what a mean is and what a condition expects, with the reason of a wrong answer."""
+    """Return why a condition is not met, such as "steps_score is 0.5, expected >= 1".
+
+    A condition on answers is followed by the reason why an answer is wrong.
+    """
     mean = rounded(means[condition.metric], condition.bound)
     expected = f"{condition.operator} {condition.bound:.15g}"
     in_words = one_line(f"{condition.metric} is {mean}, expected {expected}")
@@ -264,11 +296,12 @@ def _outcome(
     *,
     is_scored: bool,
 ) -> tuple[Outcome, str, str]:
-    """Return the outcome of a question, its kind, and its explanation.
+    """Return the outcome of a question, its kind, and its explanation, as `Question` has them.
 
     Args:
         samples: the results of the question.
-        causes: why each metric that has a condition lacks a value; None if it lacks none.
+        causes: for each metric that has a condition, why a result lacks its value; None if all
+            results have a value.
         unmet: in words, the conditions that are not met.
         is_scored: whether a metric that has a condition has a mean.
     """
@@ -276,12 +309,15 @@ def _outcome(
         kind = PENDING if samples.pending else NO_RESPONSE
         return "skipped", kind, _in_words(kind)
 
+    # Errors of the agent decide, unless the question failed otherwise more often.
     failure = samples.most_frequent_failure
     if samples.errors:
         failure_is_more_frequent = failure is not None and failure[1] > len(samples.errors)
-        if not (unmet and failure_is_more_frequent):
+        has_failed_otherwise = bool(unmet) and failure_is_more_frequent
+        if not has_failed_otherwise:
             return "error", AGENT_ERROR, _errors_in_words(samples)
 
+    # The question failed if a mean is too low, or if the agent gave nothing to compare.
     causes_of_agent = [
         cause for cause in causes.values() if cause is not None and cause in CAUSED_BY_AGENT
     ]
@@ -294,6 +330,7 @@ def _outcome(
             kind = SCORE
         return "failed", kind, "; ".join(unmet) or _in_words(kind)
 
+    # A value may be missing since a judge failed, for example.
     for metric, cause in causes.items():
         if cause is not None:
             return "error", cause, f"{metric} has no value: {cause}"
@@ -303,6 +340,7 @@ def _outcome(
 
 
 def _in_words(kind: str) -> str:
+    """Return the kind of a question, such as "no_response", as words."""
     return kind.replace("_", " ")
 
 

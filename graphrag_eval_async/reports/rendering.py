@@ -39,8 +39,9 @@ def static(name: str) -> str:
 
 
 def csp_hash(text: str) -> str:
-    """Return the source that allows this very script or style sheet in a content security
-    policy.
+    """Return the hash of a script or a style sheet, as a content security policy has it.
+
+    The policy then allows this very text within a page.
     """
     digest = hashlib.sha256(text.encode()).digest()
     return f"'sha256-{b64encode(digest).decode()}'"
@@ -69,6 +70,7 @@ def page_environment() -> Any:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    # Templates may be rendered without these names.
     environment.globals |= {"inline": None, "events": None, "gates": ()}
     environment.filters |= {
         "cell": cell,
@@ -100,9 +102,10 @@ def _spell_out_invisible(value: Any) -> Any:
 
 
 def cell(value: Any) -> str:
-    """Return a number in three digits, or in the whole ones of a larger one; other values as text.
+    """Return a value as the text of a cell.
 
-    It is empty for None.
+    A float has three digits, or all digits before the point if these are more. Other values are
+    written as they are; None is "".
     """
     if value is None:
         return ""
@@ -112,15 +115,17 @@ def cell(value: Any) -> str:
         return f"{value:.0f}"
     if abs(value) < LEAST_DECIMAL:
         return f"{value:.2g}"
-    decimals = max(0, 2 - floor(log10(abs(value))))
+    # The power of ten of the first digit: 2 for 345, -1 for 0.345.
+    exponent = floor(log10(abs(value)))
+    decimals = max(0, 2 - exponent)
     return f"{value:.{decimals}f}"
 
 
 def ago(time: str) -> str:
-    """Return a time in UTC to the second, and how long ago it was; other texts as they are.
+    """Return a time in UTC to the second, and how long ago it was.
 
     Args:
-        time: the time in ISO 8601.
+        time: the time in ISO 8601. A text that is no time is returned as it is.
     """
     try:
         when = datetime.fromisoformat(time)

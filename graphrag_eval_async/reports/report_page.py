@@ -113,20 +113,22 @@ def report_names(
         late: a warning of spans that came too late; "" without any.
     """
     details = results.details()
-    anchors = _first_by_question(details)
+    first_details = _first_by_question(details)
     warnings = list(warnings_of(summary))
     if late:
         warnings.append(late)
     tables = run_tables(summary.snapshot, by=summary.by, right=summary.right)
     return {
         "verdict": verdict_on(summary),
+        # Failed gates come first, since False is less than True.
         "gates": sorted(summary.gates, key=lambda gate: gate.holds),
         "warnings": warnings,
         **_names_of_movement(summary, results, details),
         "reasons": list(_reasons(summary)),
         "worst": explained(results.reasons, _lowest_of_other_questions(summary)),
-        "examples_of": {detail.question_id: detail.example for detail in reversed(details)},
-        "anchors": {question: detail.anchor for question, detail in anchors.items()},
+        "examples_of": {question: detail.example for question, detail in first_details.items()},
+        "anchors": {question: detail.anchor for question, detail in first_details.items()},
+        # The reasons of failure have a section of their own.
         "tables": [table for table in tables if table.key != "failures"],
         "judge": judge_facts(judge),
         "details": details,
@@ -135,7 +137,10 @@ def report_names(
 
 
 def _lowest_of_other_questions(summary: Summary) -> list[QuestionScore]:
-    """Return the worst questions, without those that got worse, which are listed already."""
+    """Return the questions with the lowest means, without those that changed from the baseline.
+
+    The report lists the changed questions elsewhere.
+    """
     changes: Mapping[str, str] = {}
     if summary.comparison is not None:
         changes = changed_questions(summary.comparison)
@@ -144,7 +149,11 @@ def _lowest_of_other_questions(summary: Summary) -> list[QuestionScore]:
 
 
 def _first_by_question(details: Sequence[Detail]) -> dict[str, Detail]:
-    """Return the details of the worst result of each question, by its id."""
+    """Return the details of the worst result of each question, by the id of the question.
+
+    Args:
+        details: the details of results, the worst first.
+    """
     first: dict[str, Detail] = {}
     for detail in details:
         first.setdefault(detail.question_id, detail)
@@ -154,11 +163,17 @@ def _first_by_question(details: Sequence[Detail]) -> dict[str, Detail]:
 def _names_of_movement(
     summary: Summary, results: ReportResults, details: Sequence[Detail]
 ) -> dict[str, Any]:
-    """Return the names of the section on what moved from the baseline."""
+    """Return the names that the section on changes from the baseline uses.
+
+    Args:
+        summary: what is said of the run.
+        results: the results of the run.
+        details: the details of the worst results, the worst first.
+    """
     comparison = summary.comparison
     if comparison is None:
         return {"moved": None, "losses": [], "hidden_losses": 0}
-    moved, moved_rest = _fold_rows(moved_templates(comparison))
+    shown_table, folded_table = _fold_rows(moved_templates(comparison))
     losses = greatest_losses(comparison, LISTED)
     first_details = _first_by_question(details)
     shown_losses = []
@@ -176,8 +191,8 @@ def _names_of_movement(
             )
         )
     return {
-        "moved": moved,
-        "moved_rest": moved_rest,
+        "moved": shown_table,
+        "moved_rest": folded_table,
         "moved_tags": moved_tags(comparison),
         "losses": shown_losses,
         "hidden_losses": len(losses) - len(shown_losses),
@@ -185,14 +200,20 @@ def _names_of_movement(
 
 
 def _fold_rows(table: Table) -> tuple[Table, Table]:
-    """Divide a long table into its first rows with its totals, and the rows between them."""
-    groups = len(table.rows) - table.totals
-    if groups <= MOVED_TEMPLATES:
+    """Divide a table into the part that is shown at once, and the part that is folded.
+
+    The first part has the first `MOVED_TEMPLATES` rows and the totals; the second part, which may
+    have no rows, has the rows between these.
+    """
+    first_total = len(table.rows) - table.totals
+    if first_total <= MOVED_TEMPLATES:
         return table, replace(table, rows=[], totals=0)
-    shown = [*table.rows[:MOVED_TEMPLATES], *table.rows[groups:]]
-    folded = table.rows[MOVED_TEMPLATES:groups]
-    folded_table = replace(table, rows=folded, totals=0, notes=(), key=f"{table.key}-rest")
-    return replace(table, rows=shown), folded_table
+    first_rows = table.rows[:MOVED_TEMPLATES]
+    folded_rows = table.rows[MOVED_TEMPLATES:first_total]
+    totals = table.rows[first_total:]
+    shown_table = replace(table, rows=[*first_rows, *totals])
+    folded_table = replace(table, rows=folded_rows, totals=0, notes=(), key=f"{table.key}-rest")
+    return shown_table, folded_table
 
 
 def _reasons(summary: Summary) -> Iterator[Reason]:
@@ -206,15 +227,21 @@ def _reasons(summary: Summary) -> Iterator[Reason]:
 def _names_of_questions(
     summary: Summary, results: ReportResults, details: Sequence[Detail]
 ) -> dict[str, Any]:
-    """Return the names of the list of questions and of its filters."""
+    """Return the names that the list of questions and its filters use.
+
+    Args:
+        summary: what is said of the run.
+        results: the results of the run.
+        details: the details of the worst results.
+    """
     changes: dict[str, str] = {}
     if summary.comparison is not None:
         changes = changed_questions(summary.comparison)
     questions = sorted(
         summary.questions, key=lambda question: (OUTCOME_ORDER[question.outcome], question.rank)
     )
-    known_metrics = {metric for question in questions for metric in question.means}
-    metrics = sorted(known_metrics, key=metric_position)
+    metrics_with_mean = {metric for question in questions for metric in question.means}
+    metrics = sorted(metrics_with_mean, key=metric_position)
     anchors: dict[str, list[str]] = {}
     for detail in details:
         anchors.setdefault(detail.question_id, []).append(detail.anchor)
@@ -229,10 +256,13 @@ def _names_of_questions(
         )
         for question in questions[:LISTED]
     ]
+    title = "Questions"
     hidden = len(questions) - len(rows)
+    if hidden > 0:
+        title = f"Questions, without the {hidden} best"
     return {
         "questions": rows,
-        "questions_title": f"Questions, without the {hidden} best" if hidden else "Questions",
+        "questions_title": title,
         "question_metrics": metrics,
         "has_changes": bool(changes),
         "has_samples": any(row.samples > 1 for row in rows),
@@ -248,7 +278,15 @@ def _question_row(
     change: str,
     anchors: Sequence[str],
 ) -> QuestionRow:
-    """Return the row of a question in the list of questions."""
+    """Return the row of a question in the list of questions.
+
+    Args:
+        question: the question.
+        text: its text, or else its id.
+        metrics: the metrics that have a column.
+        change: how it changed from the baseline, in words; "" if it did not.
+        anchors: the ids of the details of its results.
+    """
     kinds = []
     if question.outcome in ("failed", "error"):
         kinds.append("failures")
@@ -269,7 +307,7 @@ def _question_row(
 
 
 def _choices(rows: Sequence[QuestionRow]) -> list[Choice]:
-    """Return the filters that show some rows but not all, and the one for all."""
+    """Return the filters of the list of questions: those that would show a row, then "All"."""
     choices = []
     for kind, name in (("failures", "Failures"), ("changed", "Changed")):
         count = sum(kind in row.kinds.split() for row in rows)

@@ -33,7 +33,7 @@ class ReportResults:
         """Create a collection without results.
 
         Args:
-            findings: takes each result, too; None if it gets them elsewhere.
+            findings: gets each result that is added here, too; None if nothing else needs it.
         """
         check_extra("a report", "web", "jinja2")
         self.count = 0
@@ -44,7 +44,7 @@ class ReportResults:
         self._worst: list[tuple[float, int, Mapping[str, Any]]] = []
 
     def add(self, result: Mapping[str, Any]) -> None:
-        """Add a result, unless it is pending."""
+        """Add a result. One that waits for a judge is passed to `findings` only."""
         seen = observe(result, include_errors=True)
         if self.findings is not None:
             self.findings.add(observe(seen))
@@ -56,22 +56,26 @@ class ReportResults:
         if text and isinstance(seen.question_id, str) and len(self.texts) < MAX_TEXTS:
             self.texts.setdefault(seen.question_id, text)
 
+        # A result whose scores are all 1 has nothing to explain.
         mean_score = quality(seen)
         if mean_score is not None and mean_score < 1:
-            # Errors, whose quality is below all, are as bad as scores of 0.
+            # An error, whose quality is minus infinity, is as bad as scores of 0.
             rank = max(mean_score, 0.0)
             insort(self._worst, (rank, self.count, result))
             del self._worst[DETAILED:]
 
     def details(self) -> list[Detail]:
-        """Return the details of the worst results, the worst first, as many as fit."""
+        """Return the details of the worst results, the worst first.
+
+        There are as many as fit into about `DETAIL_CHARACTERS`.
+        """
         details: list[Detail] = []
-        room = DETAIL_CHARACTERS
+        characters = 0
         for _, place, result in self._worst:
-            if room < 0:
+            if characters > DETAIL_CHARACTERS:
                 break
             names = result_names(result)
-            room -= len(repr(names))
+            characters += len(repr(names))
             details.append(Detail(place, result, names))
         return details
 

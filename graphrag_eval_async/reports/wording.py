@@ -58,47 +58,62 @@ FAILURES = {
 
 
 def reason_in_words(reason: str) -> str:
-    """Return a reason of failure, followed by what it means, if it is one of `FAILURES`."""
+    """Return a reason of failure, followed by what it means.
+
+    Reasons of other programs, whose meaning is not known, are returned alone.
+    """
     if reason not in FAILURES:
         return reason
     return f"{reason}: {FAILURES[reason]}"
 
 
 def repeats_rows(group: Mapping[str, Any]) -> list[list[str]]:
-    """Return rows of pass@k and pass^k as text: k, both rates, and the number of questions.
-
-    Of many k, some are left out.
+    """Return rows of texts: a number k of samples, pass@k, pass^k, and the number of questions.
 
     Args:
-        group: a group of a snapshot, with the rates under ``repeats``, if questions have samples.
+        group: the aggregates of a group. If questions have several samples, ``repeats`` has
+            "pass@k", "pass^k" and "questions@k" for each k from 1.
     """
     rates = group.get("repeats") or {}
-    # There are three values for each k.
-    largest_k = len(rates) // 3
     rows: list[list[str]] = []
-    for k in range(1, largest_k + 1):
-        if k <= 5 or k in (10, 20, 50, largest_k):
-            any_right = f"{rates[f'pass@{k}']:.3f}"
-            all_right = f"{rates[f'pass^{k}']:.3f}"
-            rows.append([str(k), any_right, all_right, str(rates[f"questions@{k}"])])
+    for k in shown_numbers_of_samples(rates):
+        any_right = f"{rates[f'pass@{k}']:.3f}"
+        all_right = f"{rates[f'pass^{k}']:.3f}"
+        rows.append([str(k), any_right, all_right, str(rates[f"questions@{k}"])])
     return rows
 
 
+def shown_numbers_of_samples(rates: Mapping[str, float]) -> list[int]:
+    """Return the numbers k of samples for which tables show pass@k: not all, if there are many.
+
+    They are 1 to 5, 10, 20, 50, and the largest number.
+
+    Args:
+        rates: "pass@k", "pass^k" and "questions@k" for each k from 1.
+    """
+    rates_per_k = 3
+    largest_k = len(rates) // rates_per_k
+    return [k for k in range(1, largest_k + 1) if k <= 5 or k in (10, 20, 50, largest_k)]
+
+
 def right_in_words(conditions: Iterable[Condition]) -> str:
-    """Return what a right sample has, in words."""
+    """Return what a sample has that counts as right, such as "no error, steps_score >= 1, ..."."""
     in_words = ", ".join(condition.text for condition in conditions)
     return f"no error, {in_words}, as far as the run has them"
 
 
 def variances(group: Mapping[str, Any]) -> dict[str, str]:
-    """Return in words how each score varies between questions and between their samples.
+    """Return in words how much each metric varies between questions and between samples.
 
     Args:
-        group: the statistics of metrics; those without a known variance are left out.
+        group: the statistics of metrics by name. Those without a known variance, and entries that
+            are no statistics, are left out.
     """
     in_words: dict[str, str] = {}
     for metric, stats in group.items():
-        variance = stats.get("variance") if isinstance(stats, dict) else None
+        if not isinstance(stats, dict):
+            continue
+        variance = stats.get("variance")
         if not variance:
             continue
         parts: list[str] = []
@@ -114,6 +129,9 @@ def variances(group: Mapping[str, Any]) -> dict[str, str]:
 def unscored(micro: Mapping[str, Any]) -> str:
     """Return why no response has a score, and the cure.
 
+    Args:
+        micro: the aggregates of all results.
+
     Returns:
         "" if a response has a score, if a judge failed or still works, or if all responses are
         errors.
@@ -123,23 +141,24 @@ def unscored(micro: Mapping[str, Any]) -> str:
         for name, stats in micro.items()
         if isinstance(stats, dict) and is_score(name) and "coverage" in stats
     ]
-    was_scored = any(
-        coverage["values"]
-        or coverage["pending"]
-        or not CAUSED_BY_AGENT.issuperset(coverage["failed"])
-        for coverage in coverages
-    )
+    for coverage in coverages:
+        failed_only_by_agent = CAUSED_BY_AGENT.issuperset(coverage["failed"])
+        if coverage["values"] or coverage["pending"] or not failed_only_by_agent:
+            return ""
     results, errors = counts_of(micro)
-    if was_scored or results == errors:
+    if results == errors:
         return ""
     return NOTHING_SCORED
 
 
 def not_run_in_words(coverage: Mapping[str, Any]) -> str:
-    """Return how many results have no score of their steps because queries could not be run.
+    """Return in words how many results have no score of their steps, since queries were not run.
+
+    Args:
+        coverage: the coverage of the score of steps.
 
     Returns:
-        "" if there are none.
+        "" if there are no such results.
     """
     count = coverage.get("failed", {}).get(NOT_RUN, 0)
     if count == 0:
@@ -148,10 +167,13 @@ def not_run_in_words(coverage: Mapping[str, Any]) -> str:
 
 
 def mean_cell(stats: Mapping[str, Any]) -> str:
-    """Return the mean of a metric over questions and the ends of its interval, for a table.
+    """Return the cell of a metric in a table: its mean over questions, and its interval.
+
+    Args:
+        stats: the statistics of the metric.
 
     Returns:
-        "" without a mean.
+        "" if there is no mean.
     """
     if "mean" not in stats:
         return ""
@@ -162,16 +184,18 @@ def mean_cell(stats: Mapping[str, Any]) -> str:
     if abs(mean) >= 1000:
         return number(mean)
     if "interval" in stats:
-        # The interval is that of first samples, but the metric has one elsewhere in the table.
+        # The interval is of another mean, and is left out. The mean has three decimals as in cells
+        # with an interval.
         return f"{mean:.3f}"
     return f"{mean:.3g}"
 
 
 def value_of(change: Mapping[str, Any]) -> str:
-    """Return the value of an alert in words, or why it has none.
+    """Return the value of an alert as text, or why it has none.
 
     Args:
-        change: the state of the alert, with its `value` and number of `samples` in the window.
+        change: the state of the alert, with its `value`, which may be None, and the number of
+            `samples` in its window.
     """
     if change["value"] is not None:
         return number(change["value"])
