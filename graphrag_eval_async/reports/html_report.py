@@ -29,7 +29,7 @@ def html_report(
 
     Args:
         summary: what is said of the run.
-        results: the results that the summary counts.
+        results: the results of the run, some of which the page shows in detail.
         title: the title of the page.
         judge: the state of the judge, as `judge_state` returns it; None without one.
         late: a warning of spans that came too late; "" without any.
@@ -38,6 +38,7 @@ def html_report(
 
     style = static("style.css")
     script = static("live.js")
+    # The page may use its own style and script, and load nothing.
     policy = (
         f"default-src 'none'; style-src {csp_hash(style)}; script-src {csp_hash(script)}; "
         "base-uri 'none'; form-action 'none'"

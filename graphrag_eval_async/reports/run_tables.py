@@ -54,13 +54,13 @@ def run_tables(
     right: Iterable[Condition] = RIGHT_CONDITIONS,
     detail: bool = False,
 ) -> list[Table]:
-    """Return the tables of a run; those that would say nothing are not among them.
+    """Return the tables of a run that have rows.
 
     Args:
         snapshot: a detailed snapshot of aggregates, with intervals.
         by: the key of the tags that have a row in the table of tags; None for all keys.
         right: the conditions that a right sample meets.
-        detail: whether tables of bounds and quantiles are added.
+        detail: whether the tables of bounds and quantiles are among them.
     """
     tables = [
         means_by_template(snapshot),
@@ -78,21 +78,31 @@ def run_tables(
 
 
 def means_by_template(snapshot: Mapping[str, Any]) -> Table:
-    """Return the means of each template, and in the last row those of all results."""
+    """Return the table of the means of each template.
+
+    The last row has the means of all results. A single template has the same means, and no such
+    row.
+    """
+    templates = snapshot["per_template"]
     return _means_table(
         snapshot,
-        snapshot["per_template"],
+        templates,
         title="Means by template",
         heading="template",
         key="templates",
-        # The only template has all results.
-        has_totals=len(snapshot["per_template"]) > 1,
+        has_totals=len(templates) > 1,
     )
 
 
 def means_by_tag(snapshot: Mapping[str, Any], by: str | None = None) -> Table:
-    """Return the means of the results with each tag of the key `by`; None for all keys."""
+    """Return the table of the means of the results with each tag.
+
+    Args:
+        snapshot: a detailed snapshot of aggregates.
+        by: the key of the tags that have a row; None for all keys.
+    """
     groups = tags_of(snapshot, by)
+    # It says that some tags are not shown; it is empty if all are.
     table_note = cut_note(snapshot, by)
     return _means_table(
         snapshot,
@@ -115,48 +125,57 @@ def _means_table(
     has_totals: bool,
     notes: Sequence[str] = (),
 ) -> Table:
-    """Return a row of means for each group.
+    """Return a table with a row of means for each group of results.
 
     Args:
-        snapshot: the snapshot of the groups.
+        snapshot: the snapshot that has the groups.
         groups: the aggregates of each group, by name.
         title: the title of the table.
-        heading: what a group is.
+        heading: what a group is, such as "template".
         key: the id of the table on a page.
         has_totals: whether the last row is about all results.
         notes: what stands below the table, besides what its intervals are.
     """
-    rows = dict(groups)
+    group_by_row = dict(groups)
     if has_totals:
-        rows[ALL_RESULTS] = snapshot["micro"]
+        group_by_row[ALL_RESULTS] = snapshot["micro"]
 
-    columns = {"results": [str(counts_of(group)[0]) for group in rows.values()]}
-    errors = [counts_of(group)[1] for group in rows.values()]
+    # The cells of each column by its heading, from top to bottom.
+    columns: dict[str, list[str]] = {"results": []}
+    errors = []
+    for group in group_by_row.values():
+        results_of_group, errors_of_group = counts_of(group)
+        columns["results"].append(str(results_of_group))
+        errors.append(errors_of_group)
     if any(errors):
         columns["errors"] = [str(count) for count in errors]
     metrics = _metrics_with_column(snapshot)
     for metric in metrics:
-        column_heading = RESOURCE_HEADINGS.get(metric, metric)
-        columns[column_heading] = [mean_cell(group.get(metric, {})) for group in rows.values()]
-    repeated = _drop_repeated_columns(columns)
+        cells = [mean_cell(group.get(metric, {})) for group in group_by_row.values()]
+        columns[RESOURCE_HEADINGS.get(metric, metric)] = cells
+    repeated_columns = _drop_repeated_columns(columns)
 
+    all_notes = _interval_notes({metric: snapshot["micro"][metric] for metric in metrics})
+    all_notes += _notes_on_questions_without_value(snapshot, metrics)
+    for metric, repeated_metric in repeated_columns:
+        all_notes.append(f"{metric} has the values of {repeated_metric} in each row.")
+    all_notes += notes
     return Table(
         title=title,
         headings=[heading, *columns],
-        rows=[list(row) for row in zip(rows, *columns.values(), strict=True)],
+        # Each row takes its name, and one cell of each column.
+        rows=[list(row) for row in zip(group_by_row, *columns.values(), strict=True)],
         totals=1 if has_totals else 0,
-        notes=[
-            *_interval_notes({metric: snapshot["micro"][metric] for metric in metrics}),
-            *_notes_on_questions_without_value(snapshot, metrics),
-            *(f"{metric} has the values of {same} in each row." for metric, same in repeated),
-            *notes,
-        ],
+        notes=all_notes,
         key=key,
     )
 
 
 def _metrics_with_column(snapshot: Mapping[str, Any]) -> list[str]:
-    """Return the scores and resources of a run that have a mean, in their order."""
+    """Return the metrics that are columns of tables of means: scores, tokens and seconds.
+
+    Metrics without a mean are left out.
+    """
     return [
         metric
         for metric, stats in snapshot["macro"].items()
@@ -165,25 +184,31 @@ def _metrics_with_column(snapshot: Mapping[str, Any]) -> list[str]:
 
 
 def _drop_repeated_columns(columns: dict[str, list[str]]) -> list[tuple[str, str]]:
-    """Remove from `columns` scores that equal a score to their left in each row.
+    """Remove the columns of scores from `columns` that repeat a score to their left in each row.
+
+    Args:
+        columns: the cells of each column by its heading, which are changed.
 
     Returns:
-        The heading of each column that was removed, and that of the column that it repeats.
+        for each column that was removed, its heading, and the heading of the column that it
+        repeats.
     """
     heading_by_cells: dict[tuple[str, ...], str] = {}
-    repeated: list[tuple[str, str]] = []
+    repeated_columns: list[tuple[str, str]] = []
     for heading, cells in list(columns.items()):
         if not is_score(heading):
             continue
-        first = heading_by_cells.setdefault(tuple(cells), heading)
-        if first != heading:
-            repeated.append((heading, first))
+        heading_of_equal_column = heading_by_cells.get(tuple(cells))
+        if heading_of_equal_column is None:
+            heading_by_cells[tuple(cells)] = heading
+        else:
+            repeated_columns.append((heading, heading_of_equal_column))
             del columns[heading]
-    return repeated
+    return repeated_columns
 
 
 def _interval_notes(metrics: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """Return sentences on what the intervals in a table are, and how its means are made.
+    """Return sentences on what the intervals in a table of means are, and what its means are over.
 
     Args:
         metrics: the statistics of all results, by metric.
@@ -194,12 +219,15 @@ def _interval_notes(metrics: Mapping[str, Mapping[str, Any]]) -> list[str]:
         metrics_by_kind[interval["kind"]].append(metric)
 
     notes: list[str] = []
-    for kind, of_kind in metrics_by_kind.items():
-        interval = intervals[of_kind[0]]
+    for kind, names in metrics_by_kind.items():
+        interval = intervals[names[0]]
         level = percent(interval["level"])
-        which = f" of {', '.join(of_kind)}" if len(metrics_by_kind) > 1 else ""
+        # Metrics are listed only if their intervals are of several kinds.
+        listed_metrics = f" of {', '.join(names)}" if len(metrics_by_kind) > 1 else ""
         questions = f"{interval['questions']} questions"
-        notes.append(f"[low, high]: {level} interval{which}, {VALIDITY[kind]} ({questions}).")
+        notes.append(
+            f"[low, high]: {level} interval{listed_metrics}, {VALIDITY[kind]} ({questions})."
+        )
 
     # With several samples of a question, an interval may be of the first samples only.
     first_samples = [
@@ -217,24 +245,29 @@ def _interval_notes(metrics: Mapping[str, Mapping[str, Any]]) -> list[str]:
 def _notes_on_questions_without_value(
     snapshot: Mapping[str, Any], metrics: Iterable[str]
 ) -> Iterator[str]:
-    """Yield which scores are means over some of the questions only, and of how many."""
+    """Yield sentences on the scores whose means are over some of the questions only.
+
+    Such as "answer_match: over 48 of 50 questions."
+    """
     run = run_counts(snapshot["micro"])
     metrics_by_questions: dict[str, list[str]] = defaultdict(list)
     for metric in filter(is_score, metrics):
-        scored = run.scored_questions.get(metric)
-        if scored is not None and run.questions is not None and scored < run.questions:
+        scored_questions = run.scored_questions.get(metric)
+        if scored_questions is None or run.questions is None:
+            continue
+        if scored_questions < run.questions:
             metrics_by_questions[run.over(metric)].append(metric)
-    for over, names in metrics_by_questions.items():
-        yield f"{', '.join(names)}: {over}."
+    for questions_in_words, names in metrics_by_questions.items():
+        yield f"{', '.join(names)}: {questions_in_words}."
 
 
 def _mean_depends_on_questions(stats: Mapping[str, Any]) -> bool:
-    """Return whether the mean over questions is shown as another one than that over results."""
+    """Return whether the mean over questions and the mean over results differ in a table."""
     return f"{mean_of_questions(stats):.3f}" != f"{stats['mean']:.3f}"
 
 
 def other_means_table(snapshot: Mapping[str, Any]) -> Table:
-    """Return the means of metrics that have no column in the tables of means, such as costs."""
+    """Return the table of metrics that have no column in the tables of means, such as costs."""
     shown = {*_metrics_with_column(snapshot), *METRICS_WITHOUT_MEAN_SHOWN}
     means = means_of(snapshot["micro"])
     rows = [
@@ -250,7 +283,9 @@ def other_means_table(snapshot: Mapping[str, Any]) -> Table:
 def repeats_table(
     snapshot: Mapping[str, Any], right: Iterable[Condition] = RIGHT_CONDITIONS
 ) -> Table:
-    """Return how likely any and all of k samples of a question are right.
+    """Return the table of pass@k and pass^k, by the number k of samples of a question.
+
+    They are the chance that any of k samples is right, and the chance that all are right.
 
     Args:
         snapshot: a detailed snapshot of aggregates.
@@ -263,6 +298,7 @@ def repeats_table(
     return Table(
         title="Repeats: pass@k if any, pass^k if all of k samples of a question are right",
         headings=["samples", "pass@k", "pass^k", "questions"],
+        # A single sample of each question says nothing about repeats.
         rows=rows if len(rows) > 1 else [],
         words=0,
         notes=notes,
@@ -271,7 +307,7 @@ def repeats_table(
 
 
 def published_table(snapshot: Mapping[str, Any]) -> Table:
-    """Return the means of all results as benchmarks publish them."""
+    """Return the table of the means of all results as benchmarks publish them."""
     means = snapshot["micro"].get("published_means")
     rows = []
     if means:
@@ -289,21 +325,26 @@ def published_table(snapshot: Mapping[str, Any]) -> Table:
 
 
 def agreement_table(snapshot: Mapping[str, Any]) -> Table:
-    """Return the mean of each judge, and how well the judges agree, by metric."""
+    """Return the table of the mean of each judge, and of how well the judges agree, by metric.
+
+    It has no rows with a single judge.
+    """
     agreement = snapshot.get("agreement", {})
-    judges = list(
-        dict.fromkeys(judge for metric in agreement.values() for judge in metric["judges"])
-    )
+    # The judges of all metrics in their order; a dict has each once.
+    mean_by_judge: dict[str, float] = {}
+    for statistics in agreement.values():
+        mean_by_judge |= statistics["judges"]
+    judges = list(mean_by_judge)
     measures = [
         measure
         for measure in AGREEMENT_HEADINGS
-        if any(measure in metric for metric in agreement.values())
+        if any(measure in statistics for statistics in agreement.values())
     ]
     rows = []
-    for name, metric in agreement.items():
-        values = [metric["judges"].get(judge) for judge in judges]
-        values += [metric.get(measure) for measure in measures]
-        rows.append([name, *("" if value is None else f"{value:.3f}" for value in values)])
+    for metric, statistics in agreement.items():
+        values = [statistics["judges"].get(judge) for judge in judges]
+        values += [statistics.get(measure) for measure in measures]
+        rows.append([metric, *("" if value is None else f"{value:.3f}" for value in values)])
     return Table(
         title="Agreement of judges",
         headings=["metric", *judges, *(AGREEMENT_HEADINGS[measure] for measure in measures)],
@@ -315,7 +356,7 @@ def agreement_table(snapshot: Mapping[str, Any]) -> Table:
 def failures_table(
     snapshot: Mapping[str, Any], examples: Mapping[str, Example] | None = None
 ) -> Table:
-    """Return how many results failed for each reason, the most frequent reason first.
+    """Return the table of how many results failed for each reason, the most frequent first.
 
     Args:
         snapshot: a detailed snapshot of aggregates.
@@ -331,10 +372,10 @@ def failures_table(
     rows = []
     for reason, count in failures.items():
         example = examples.get(reason)
-        sides = ["", "", ""]
+        example_cells = ["", "", ""]
         if example is not None:
-            sides = [example.question_id, example.expected, example.actual]
-        rows.append([reason_in_words(reason), *sides, str(count)])
+            example_cells = [example.question_id, example.expected, example.actual]
+        rows.append([reason_in_words(reason), *example_cells, str(count)])
     return Table(
         title="Why questions failed",
         headings=["reason", "example", "expected", "got", "results"],
@@ -345,10 +386,10 @@ def failures_table(
 
 
 def missing_values_table(snapshot: Mapping[str, Any]) -> Table:
-    """Return which metrics lack values, of how many results, and why.
+    """Return the table of the scores and costs that lack values, and why.
 
-    Metrics that lack the same values for the same reasons share a row. Metrics that lack values
-    only since the agent failed have none: the errors are counted elsewhere.
+    Metrics that lack as many values for the same reasons share a row. A metric that lacks values
+    only because the agent failed has no row: the errors are counted elsewhere.
     """
     metrics_by_causes: dict[tuple[str, str], list[str]] = defaultdict(list)
     for metric, stats in _covered_metrics(snapshot).items():
@@ -358,7 +399,8 @@ def missing_values_table(snapshot: Mapping[str, Any]) -> Table:
         causes = dict(coverage["failed"])
         if coverage["pending"]:
             causes["pending"] = coverage["pending"]
-        if not CAUSED_BY_AGENT.issuperset(causes):
+        is_caused_by_agent = CAUSED_BY_AGENT.issuperset(causes)
+        if not is_caused_by_agent:
             values = f"{coverage['values']} of {coverage['applied']}"
             metrics_by_causes[_causes_in_words(causes), values].append(metric)
     return Table(
@@ -382,7 +424,10 @@ def _causes_in_words(causes: Mapping[str, int]) -> str:
 
 
 def _covered_metrics(snapshot: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """Return the statistics of all results for each metric whose values are counted."""
+    """Return the statistics over all results of each metric that has a coverage.
+
+    A coverage counts the values of a metric, and the results that lack one.
+    """
     return {
         metric: stats
         for metric, stats in snapshot["micro"].items()
@@ -391,25 +436,28 @@ def _covered_metrics(snapshot: Mapping[str, Any]) -> dict[str, Mapping[str, Any]
 
 
 def bounds_table(snapshot: Mapping[str, Any]) -> Table:
-    """Return the interval of each metric in full, its bounds, and other ways to average it.
+    """Return the table of the interval and bounds of each metric, and of its means in three ways.
 
-    Bounds are the means if all missing values were 0 and if all were 1.
+    Bounds are the means if all missing values were 0 and if all were 1. A mean may be over
+    questions, over results, or over templates.
     """
     metrics = means_of(snapshot["micro"])
     levels = {
         percent(stats["interval"]["level"]) for stats in metrics.values() if "interval" in stats
     }
+    # All intervals have the same level; there may be no interval.
+    level = " ".join(sorted(levels))
     headings = [
         "metric",
         "values",
         "mean of questions",
-        f"{' '.join(sorted(levels))} interval",
+        f"{level} interval",
         "bounds",
         "mean of results",
         "mean of templates",
     ]
     rows = [
-        _bounds_row(metric, stats, mean_of_templates=snapshot["macro"].get(metric, {}))
+        _bounds_row(metric, stats, stats_over_templates=snapshot["macro"].get(metric, {}))
         for metric, stats in metrics.items()
     ]
     table = Table(title="Means in detail", headings=headings, rows=rows, key="bounds")
@@ -421,48 +469,57 @@ def bounds_table(snapshot: Mapping[str, Any]) -> Table:
 
 
 def _bounds_row(
-    metric: str, stats: Mapping[str, Any], *, mean_of_templates: Mapping[str, Any]
+    metric: str, stats: Mapping[str, Any], *, stats_over_templates: Mapping[str, Any]
 ) -> list[str]:
     """Return the cells of a metric in the table of bounds.
 
     Args:
         metric: the name of the metric.
         stats: its statistics over all results.
-        mean_of_templates: its mean over the means of templates; empty if it has none.
+        stats_over_templates: its statistics over the means of templates; empty if it has none.
     """
     coverage = stats.get("coverage", {})
-    # Without missing values, both bounds are the mean.
-    bounds = stats.get("bounds") if coverage.get("failed") else None
-    over_templates = ""
-    if "mean" in mean_of_templates:
-        over_templates = number(mean_of_questions(mean_of_templates))
+    bounds = None
+    if coverage.get("failed"):
+        # Without missing values, both bounds would be the mean.
+        bounds = stats.get("bounds")
+
+    # In these means, each question, each result or each template counts once.
+    mean_over_questions = number(mean_of_questions(stats))
+    mean_over_results = number(stats["mean"])
+    mean_over_templates = ""
+    if "mean" in stats_over_templates:
+        mean_over_templates = number(mean_of_questions(stats_over_templates))
     return [
         metric,
         str(coverage.get("values", "")),
-        number(mean_of_questions(stats)),
+        mean_over_questions,
         _range(stats.get("interval")),
         _range(bounds),
-        number(stats["mean"]),
-        over_templates,
+        mean_over_results,
+        mean_over_templates,
     ]
 
 
 def _range(ends: Mapping[str, float] | None) -> str:
-    """Return the two ends of an interval in three digits; "" without an interval."""
-    return "" if ends is None else f"{ends['low']:.3f} to {ends['high']:.3f}"
+    """Return the two ends of an interval with three decimals; "" without an interval."""
+    if ends is None:
+        return ""
+    return f"{ends['low']:.3f} to {ends['high']:.3f}"
 
 
 def quantiles_table(snapshot: Mapping[str, Any]) -> Table:
-    """Return the quantiles of each metric over all results."""
+    """Return the table of the quantiles of each metric over all results."""
     quantiles_by_metric = {
         metric: stats["quantiles"]
         for metric, stats in _covered_metrics(snapshot).items()
         if "quantiles" in stats
     }
-    names: Mapping[str, float] = next(iter(quantiles_by_metric.values()), {})
+    # All metrics have the same quantiles; there may be no metric.
+    first_quantiles: Mapping[str, float] = next(iter(quantiles_by_metric.values()), {})
     return Table(
         title="Quantiles of all results",
-        headings=["metric", *names],
+        headings=["metric", *first_quantiles],
         rows=[
             [metric, *map(number, quantiles.values())]
             for metric, quantiles in quantiles_by_metric.items()
@@ -472,16 +529,18 @@ def quantiles_table(snapshot: Mapping[str, Any]) -> Table:
 
 
 def _without_needless_columns(table: Table) -> Table:
-    """Return a table without columns of numbers that are empty or repeat one to their left."""
-    kept: list[int] = []
-    seen: set[tuple[str, ...]] = set()
-    for place in range(len(table.headings)):
-        cells = tuple(row[place] for row in table.rows)
-        if place < table.words or (any(cells) and cells not in seen):
-            kept.append(place)
-        seen.add(cells)
+    """Return a table without the columns of numbers that are empty or repeat a column before."""
+    kept_columns: list[int] = []
+    earlier_cells: set[tuple[str, ...]] = set()
+    for column in range(len(table.headings)):
+        cells = tuple(row[column] for row in table.rows)
+        holds_words = column < table.words
+        says_something_new = any(cells) and cells not in earlier_cells
+        if holds_words or says_something_new:
+            kept_columns.append(column)
+        earlier_cells.add(cells)
     return replace(
         table,
-        headings=[table.headings[place] for place in kept],
-        rows=[[row[place] for place in kept] for row in table.rows],
+        headings=[table.headings[column] for column in kept_columns],
+        rows=[[row[column] for column in kept_columns] for row in table.rows],
     )

@@ -78,7 +78,7 @@ class Summary:
     @property
     def counts(self) -> RunCounts:
         """How many results, questions, errors and rejected lines there are."""
-        without_response = [each for each in self.questions if each.kind == NO_RESPONSE]
+        without_response = [question for question in self.questions if question.kind == NO_RESPONSE]
         return run_counts(
             self.snapshot["micro"],
             questions=self.asked,
@@ -88,7 +88,10 @@ class Summary:
 
     @property
     def by_means(self) -> bool:
-        """Whether `lowest` come first in `worst`; not if conditions were given."""
+        """Whether the worst questions are those with the lowest means.
+
+        If a user gave conditions, they are those with the lowest rank.
+        """
         return self.right is RIGHT_CONDITIONS
 
     @property
@@ -98,31 +101,33 @@ class Summary:
 
     @property
     def worst(self) -> list[Question]:
-        """The worst questions that did not pass.
+        """The worst questions that did not pass, the worst first, at most `listed`.
 
-        Those of `lowest` come first, unless conditions were given; then others by their scores.
+        Unless a user gave conditions, the questions of `lowest` come first. The other questions
+        follow in the order of their rank.
         """
         did_not_pass = [
             question for question in self.questions if question.outcome in {"failed", "error"}
         ]
         did_not_pass.sort(key=lambda question: question.rank)
-        by_key = {
+        remaining = {
             (question.template_id, question.question_id): question for question in did_not_pass
         }
         worst: list[Question] = []
         if self.by_means:
-            worst = [by_key.pop(key) for key in self.means if key in by_key]
-        worst += by_key.values()
+            # A question of `lowest` may have passed.
+            worst += [remaining.pop(key) for key in self.means if key in remaining]
+        worst += remaining.values()
         return worst[: self.listed]
 
     @property
     def means(self) -> dict[tuple[str, str], QuestionScore]:
-        """The means of `lowest`, by template and question."""
+        """The means of the questions of `lowest`, by template and question id."""
         return {(score.template, score.question): score for score in self.lowest}
 
     @property
     def listed_questions(self) -> set[str]:
-        """The ids of the questions whose places a report may show."""
+        """The ids of the questions that a report lists among the worst or the changed ones."""
         listed = {question.question_id for question in self.worst}
         if self.comparison is not None:
             listed.update(self.comparison["regressions"][: self.listed])
@@ -155,6 +160,7 @@ class Findings:
         if seen.pending is not None:
             return
         self.examples.add(seen)
+        # An error of a metric, such as "answer_correctness_error"; only the first one is kept.
         for key, error in seen.as_dict().items():
             if key.endswith("_error") and isinstance(error, str):
                 self.first_errors.setdefault(key, f"{seen.question_id}: {error[:MAX_ERROR]}")
@@ -225,19 +231,23 @@ class Reading:
         by: str | None = None,
         **more: Any,
     ) -> Summary:
-        """Return a summary of all results.
+        """Return a summary of all results that were added.
 
         Args:
             level: confidence level of intervals and of the comparison.
             interval: the kind of intervals; None for the kind that fits finished runs.
             listed: the maximum number of questions in each list of the worst.
             by: the key of the tags that are shown; None for all keys.
-            more: further attributes of the summary.
+            more: the attributes of the summary that this collection does not know, such as its
+                gates.
         """
         self._aggregates.finish()
         comparison = None
         if self.comparison is not None:
             comparison = self.comparison.snapshot(level=level, by=by)
+        asked = None
+        if self._reference is not None:
+            asked = len(self._reference)
         step_names = self._aggregates._step_names()
         return Summary(
             snapshot=self._aggregates.snapshot(detail=True, level=level, interval=interval),
@@ -245,7 +255,7 @@ class Reading:
             questions=list(self._findings.questions),
             examples=self._findings.examples.by_reason,
             first_errors=self._findings.first_errors,
-            asked=None if self._reference is None else len(self._reference),
+            asked=asked,
             lowest=worst_questions(self._aggregates, max(listed, LISTED)),
             misnamed=misnamed_steps(self._reference or self._names, step_names),
             right=self._conditions,

@@ -29,12 +29,16 @@ TITLE = "Comparison of systems"
 
 
 def render_systems(snapshot: Mapping[str, Any], format: Format) -> str:  # noqa: A002  (as users name it)
-    """Return a snapshot of `RunningSystems` as text in a format.
+    """Return a comparison of systems as text: its verdicts and warnings, and its tables.
 
-    Pages in HTML need the extra `web`.
+    LaTeX has the tables only. HTML needs the extra `web`.
+
+    Args:
+        snapshot: a snapshot of `RunningSystems`.
+        format: the format of the text.
     """
     tables = tables_of_systems(snapshot)
-    sentences = [*_verdicts(snapshot), *_doubts(snapshot)]
+    sentences = [*_verdicts(snapshot), *_notes_on_questions(snapshot)]
     if format == "html":
         return _render_page(tables, sentences)
     if format == "markdown":
@@ -53,39 +57,24 @@ def tables_of_systems(snapshot: Mapping[str, Any]) -> list[Table]:
 
     Notes on all tables stand below the last one.
     """
-    *tables, last_table = [
-        replace(_table_of_metric(snapshot, metric), key=f"metric-{place}")
-        for place, metric in enumerate(_metrics_in_order(snapshot), start=1)
-    ]
-    return [*tables, replace(last_table, notes=_notes(snapshot))]
+    tables = []
+    for place, metric in enumerate(_metrics_in_order(snapshot), start=1):
+        table = _table_of_metric(snapshot, metric)
+        tables.append(replace(table, key=f"metric-{place}"))
+    # There is at least one primary metric, and so one table.
+    tables[-1] = replace(tables[-1], notes=_notes(snapshot))
+    return tables
 
 
 def _metrics_in_order(snapshot: Mapping[str, Any]) -> list[str]:
-    """Return the metrics of a snapshot, scores before the error rate."""
+    """Return the metrics of a snapshot in their order, but the error rate last."""
+    # The sort keeps the order of equals, and False comes before True.
     return sorted(snapshot["ranking"], key=lambda metric: metric == ERROR_RATE)
 
 
 def _table_of_metric(snapshot: Mapping[str, Any], metric: str) -> Table:
-    """Return the table of the systems that have a metric, the best first."""
-    rows = []
-    for name in snapshot["ranking"][metric]:
-        stats = snapshot["systems"][name]["metrics"][metric]
-        interval = stats.get("interval")
-        interval_of_mean = ""
-        if interval is not None:
-            interval_of_mean = interval_cell(interval["low"], interval["high"])
-        change = stats.get("change")
-        cells_of_change = ["", "", "", ""]
-        if change is not None:
-            cells_of_change = [
-                signed(change["difference"]),
-                ends(change.get("interval")),
-                short_p(change["p_adjusted"]),
-                change["verdict"].replace("_", " "),
-            ]
-        elif name == snapshot["first"]:
-            cells_of_change[-1] = "first"
-        rows.append([name, _mean(stats["mean"]), interval_of_mean, *cells_of_change])
+    """Return the table of the systems that have a metric, the best system first."""
+    rows = [_row_of_system(snapshot, metric, system) for system in snapshot["ranking"][metric]]
     direction = "lower is better" if metric in snapshot["lower_is_better"] else "higher is better"
     return Table(
         title=f"{metric} ({direction}), best first",
@@ -94,13 +83,43 @@ def _table_of_metric(snapshot: Mapping[str, Any], metric: str) -> Table:
     )
 
 
+def _row_of_system(snapshot: Mapping[str, Any], metric: str, system: str) -> list[str]:
+    """Return the cells of a system in the table of a metric.
+
+    They are its name, its mean and interval, then the change from the first system, the interval
+    and p of the change, and the verdict.
+    """
+    stats = snapshot["systems"][system]["metrics"][metric]
+    interval = stats.get("interval")
+    interval_of_mean = ""
+    if interval is not None:
+        interval_of_mean = interval_cell(interval["low"], interval["high"])
+
+    change = stats.get("change")
+    if change is not None:
+        cells_of_change = [
+            signed(change["difference"]),
+            ends(change.get("interval")),
+            short_p(change["p_adjusted"]),
+            change["verdict"].replace("_", " "),
+        ]
+    elif system == snapshot["first"]:
+        cells_of_change = ["", "", "", "first"]
+    else:
+        # No question has the metric in both systems.
+        cells_of_change = ["", "", "", ""]
+    return [system, _mean(stats["mean"]), interval_of_mean, *cells_of_change]
+
+
 def _mean(mean: float) -> str:
-    """Return a mean for a table, in three decimals unless it is large."""
-    return number(mean) if abs(mean) >= 1000 else f"{mean:.3f}"
+    """Return a mean for a table: with three decimals or, from 1,000 on, without any."""
+    if abs(mean) >= 1000:
+        return number(mean)
+    return f"{mean:.3f}"
 
 
 def _notes(snapshot: Mapping[str, Any]) -> list[str]:
-    """Return what the numbers of the tables mean."""
+    """Return sentences on what the numbers in the tables mean."""
     level = percent(snapshot["level"])
     first = snapshot["first"]
     return [
@@ -111,26 +130,27 @@ def _notes(snapshot: Mapping[str, Any]) -> list[str]:
 
 
 def _verdicts(snapshot: Mapping[str, Any]) -> list[str]:
-    """Return sentences about the systems that are better or worse than the first, by metric.
+    """Return sentences about the systems that are better or worse than the first system, by metric.
 
-    If there are none, return a sentence that says so.
+    If there are none, return a sentence that says so. If no score can be compared, return a
+    sentence about that, too.
     """
     first = snapshot["first"]
     sentences = []
     verdicts = set()
     has_score = False
     for metric in _metrics_in_order(snapshot):
-        changes = _changes_of_metric(snapshot, metric)
-        verdicts |= {change["verdict"] for change in changes.values()}
-        if changes and metric != ERROR_RATE:
+        change_by_system = _changes_of_metric(snapshot, metric)
+        verdicts |= {change["verdict"] for change in change_by_system.values()}
+        if change_by_system and metric != ERROR_RATE:
             has_score = True
-        decided = [
-            f"{name} is {change['verdict']} ({change_of(change)})"
-            for name, change in changes.items()
+        decided_changes = [
+            f"{system} is {change['verdict']} ({change_of(change)})"
+            for system, change in change_by_system.items()
             if is_decided(change)
         ]
-        if decided:
-            sentences.append(f"Compared with {first} in {metric}: {', '.join(decided)}.")
+        if decided_changes:
+            sentences.append(f"Compared with {first} in {metric}: {', '.join(decided_changes)}.")
 
     if not has_score:
         sentences.append(f"No score to compare: {NO_SCORE}.")
@@ -142,20 +162,20 @@ def _verdicts(snapshot: Mapping[str, Any]) -> list[str]:
 
 
 def _changes_of_metric(snapshot: Mapping[str, Any], metric: str) -> dict[str, Mapping[str, Any]]:
-    """Return the changes of a metric from the first system, by name of the other, the best first.
+    """Return for each system how a metric differs from the first system, the best system first.
 
-    A system without the metric is left out.
+    Systems without a difference to show, such as the first one, are left out.
     """
-    changes = {}
-    for name in snapshot["ranking"][metric]:
-        change = snapshot["systems"][name]["metrics"][metric].get("change")
+    change_by_system = {}
+    for system in snapshot["ranking"][metric]:
+        change = snapshot["systems"][system]["metrics"][metric].get("change")
         if change is not None:
-            changes[name] = change
-    return changes
+            change_by_system[system] = change
+    return change_by_system
 
 
-def _doubts(snapshot: Mapping[str, Any]) -> Iterator[str]:
-    """Yield how many questions each system has, where they differ, and the warnings."""
+def _notes_on_questions(snapshot: Mapping[str, Any]) -> Iterator[str]:
+    """Yield how many questions each system has, then which systems lack questions, and warnings."""
     counts = [
         f"{name} {plural(facts['questions'], 'question')}"
         for name, facts in snapshot["systems"].items()

@@ -69,44 +69,64 @@ class Timeline:
     window: Last | Seconds
 
     def means_so_far(self, score: str) -> list[float | None]:
-        """Return the mean of all values of a score at the end of each span; None without values."""
+        """Return the mean of a score over all results until the end of each span.
+
+        The mean is None if there are no values until then.
+        """
         return [_mean(NO_VALUES, span.sums.get(score, NO_VALUES)) for span in self.spans]
 
     def recent_means(self, score: str) -> list[float | None]:
-        """Return the mean of the recent values of a score at the end of each span.
+        """Return the mean of a score over the results that were recent at the end of each span.
 
-        A mean is None without recent values.
+        The mean is None if there are no recent values.
         """
         if isinstance(self.window, Last):
-            starts = self._starts_by_count(self.window.count)
+            sums_before_window = self._sums_before_last_results(self.window.count)
         else:
-            starts = self._starts_by_time(self.window.seconds)
+            sums_before_window = self._sums_before_last_seconds(self.window.seconds)
         means = []
-        for span, sums_at_start in zip(self.spans, starts, strict=True):
-            before = sums_at_start.get(score, NO_VALUES)
-            means.append(_mean(before, span.sums.get(score, NO_VALUES)))
+        for span, sums_before in zip(self.spans, sums_before_window, strict=True):
+            before = sums_before.get(score, NO_VALUES)
+            after = span.sums.get(score, NO_VALUES)
+            means.append(_mean(before, after))
         return means
 
-    def _starts_by_count(self, count: int) -> list[Mapping[str, ScoreSum]]:
-        """Return for each span the sums before its last `count` results, or a few more."""
+    def _sums_before_last_results(self, count: int) -> list[Mapping[str, ScoreSum]]:
+        """Return for each span the sums of all results before the last `count` until its end.
+
+        Sums are known at the ends of spans only, so that a few more results may count as the last.
+        """
+        # Sums are known at the start, after the restored results, and at the end of each span.
         results = [0, self.restored, *(span.results for span in self.spans)]
         sums = [{}, self.restored_sums, *(span.sums for span in self.spans)]
-        starts = []
+        sums_before = []
         for span in self.spans:
-            # The latest point that has at least `count` results after it.
-            place = bisect_right(results, span.results - count) - 1
-            starts.append(sums[max(place, 0)])
-        return starts
+            # The latest of these points that has at least `count` results between it and the end of
+            # the span. If there are fewer results in all, it is the start.
+            point = bisect_right(results, span.results - count) - 1
+            sums_before.append(sums[max(point, 0)])
+        return sums_before
 
-    def _starts_by_time(self, seconds: float) -> list[Mapping[str, ScoreSum]]:
-        """Return for each span the sums before the last `seconds` until its end."""
+    def _sums_before_last_seconds(self, seconds: float) -> list[Mapping[str, ScoreSum]]:
+        """Return for each span the sums of all results before the last `seconds` until its end."""
         ends = [span.end for span in self.spans]
+        # The sums after the restored results, then those at the end of each span.
         sums = [self.restored_sums, *(span.sums for span in self.spans)]
-        return [sums[bisect_right(ends, span.end - seconds)] for span in self.spans]
+        sums_before = []
+        for span in self.spans:
+            window_start = span.end - seconds
+            ended_spans = bisect_right(ends, window_start)
+            sums_before.append(sums[ended_spans])
+        return sums_before
 
 
 def _mean(before: ScoreSum, after: ScoreSum) -> float | None:
-    """Return the mean of the values between two sums; None if there are none."""
+    """Return the mean of the values that came between two sums; None if none came.
+
+    Args:
+        before: the sum of all values before them.
+        after: the sum of all values, them included.
+    """
     count = after.count - before.count
     if count == 0:
         return None
@@ -124,7 +144,12 @@ class TimelineRecorder:
         self._span_seconds = FIRST_SPAN_SECONDS
 
     def add(self, seen: Evaluation, *, restored: bool) -> None:
-        """Count a result that has arrived now, or in an earlier run if it is `restored`."""
+        """Count a result.
+
+        Args:
+            seen: the result.
+            restored: whether it is of an earlier run, and was restored. Otherwise it arrived now.
+        """
         if restored:
             self._restored += 1
             _add_scores(self._restored_sums, seen)
@@ -137,43 +162,58 @@ class TimelineRecorder:
         """Return the timeline so far, which later results do not change."""
         spans = self._spans.copy()
         if spans:
+            # Only the latest span still changes.
             spans[-1] = replace(spans[-1], sums=spans[-1].sums.copy())
         return Timeline(self._restored, self._restored_sums.copy(), spans, self._window)
 
     def _span_of(self, now: float) -> Span:
-        """Return the span in which a result of this moment counts; begins a new one if needed."""
+        """Return the span in which a result that arrives now counts.
+
+        It is the latest span or, if that is over, a new one, which is appended. If there are too
+        many spans then, they are merged.
+
+        Args:
+            now: the time in seconds since 1970.
+        """
         if not self._spans:
             first = Span(now, now, self._restored, self._restored_sums.copy())
             self._spans.append(first)
             return first
 
         latest = self._spans[-1]
-        # A clock may be set back.
+        # The clock of the system may be set back, but spans stay in order.
         now = max(now, latest.end)
-        if self._place(now) == self._place(latest.start):
+        if self._span_number(now) == self._span_number(latest.start):
             latest.end = now
             return latest
-        latest = Span(now, now, latest.results, latest.sums.copy())
-        self._spans.append(latest)
+        # A new span begins with the sums of all results before it.
+        new = Span(now, now, latest.results, latest.sums.copy())
+        self._spans.append(new)
         if len(self._spans) > MAX_SPANS:
             self._merge_spans()
         return self._spans[-1]
 
-    def _place(self, moment: float) -> int:
-        """Return the number of whole spans between the first result and a moment."""
+    def _span_number(self, moment: float) -> int:
+        """Return the number of the span to which a moment belongs, from 0.
+
+        All spans have the same length, and the first one begins with the first result.
+        """
         return int((moment - self._spans[0].start) / self._span_seconds)
 
     def _merge_spans(self) -> None:
-        """Double the length of spans until half of them are enough."""
+        """Double the length of spans, and merge them, until there are at most `MAX_SPANS` / 2."""
         while len(self._spans) > MAX_SPANS // 2:
             self._span_seconds *= 2
-            merged: dict[int, Span] = {}
+            span_by_number: dict[int, Span] = {}
             for span in self._spans:
-                place = self._place(span.start)
-                earlier = merged.get(place)
-                # The sums of a span include those before it.
-                merged[place] = span if earlier is None else replace(span, start=earlier.start)
-            self._spans = [*merged.values()]
+                number = self._span_number(span.start)
+                earlier = span_by_number.get(number)
+                if earlier is None:
+                    span_by_number[number] = span
+                else:
+                    # The sums of the later span include those of the earlier one.
+                    span_by_number[number] = replace(span, start=earlier.start)
+            self._spans = [*span_by_number.values()]
 
 
 def _add_scores(sums: dict[str, ScoreSum], seen: Evaluation) -> None:
@@ -191,9 +231,9 @@ def _add_value(sums: dict[str, ScoreSum], score: str, value: float) -> None:
 
 @lru_cache(1000)
 def _places_of_scores(metrics: tuple[str, ...]) -> tuple[tuple[int, str], ...]:
-    """Return the scores among the metrics of a result, with their places.
+    """Return the index and the name of each score among the metrics of a result.
 
-    Retrieval metrics are of steps, of which a result may have several.
+    Retrieval metrics are left out: they are metrics of steps, of which a result may have several.
     """
     return tuple(
         (place, name)

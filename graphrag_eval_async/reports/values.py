@@ -50,9 +50,14 @@ class Value(NamedTuple):
 
 
 def values_of(item: Mapping[str, Any], *, of_steps: bool = False) -> Iterator[Value]:
-    """Yield the metrics of a result or, with `of_steps`, those of one of its retrieval steps.
+    """Yield the metrics of a result, or of one of its retrieval steps.
 
-    Keys that belong to no metric known here, such as those of other programs, come last.
+    Metrics of judges come first. Keys that belong to no known metric, such as those of other
+    programs, come last.
+
+    Args:
+        item: the result or the step.
+        of_steps: whether it is a step, which only has metrics of judges.
     """
     reader = _ValueReader(item)
     yield from _judged_values(reader, of_steps=of_steps)
@@ -72,19 +77,28 @@ def values_of(item: Mapping[str, Any], *, of_steps: bool = False) -> Iterator[Va
 
     # A journal adds a checksum.
     other_keys = [key for key in item if key not in {*RESULT_KEYS, "crc32"}]
-    # Keys with a suffix come last, since most belong to a key without one.
-    for key in sorted(other_keys, key=lambda key: key.endswith(SUFFIXES)):
+    # Most keys with a suffix, such as "_error", are read with the key without it, which so must
+    # come first. The sort puts False before True, and keeps the order otherwise.
+    other_keys.sort(key=lambda key: key.endswith(SUFFIXES))
+    for key in other_keys:
         if key not in reader.read_keys:
             yield reader.read(key, [key], [f"{key}_error"])
 
 
 def _judged_values(reader: _ValueReader, *, of_steps: bool) -> Iterator[Value]:
-    """Yield the metrics that a judge computes: those of steps, or those of results."""
+    """Yield the metrics of judges that have a value, an error or a reason.
+
+    Args:
+        reader: reads the keys of a result or a step.
+        of_steps: whether metrics of steps are read, or metrics of results.
+    """
     for metric in JUDGED:
         if metric.of_step != of_steps:
             continue
-        error_keys = dict.fromkeys([*metric.missing_by_error, f"{metric.name}_error"])
-        value = reader.read(metric.name, metric.values, [*error_keys])
+        error_keys = list(metric.missing_by_error)
+        if f"{metric.name}_error" not in error_keys:
+            error_keys.append(f"{metric.name}_error")
+        value = reader.read(metric.name, metric.values, error_keys)
         if value.values or value.error or value.reason:
             yield value
 
@@ -101,7 +115,7 @@ class _ValueReader:
         self.read_keys: set[str] = set()
 
     def read(self, name: str, value_keys: Iterable[str], error_keys: Collection[str]) -> Value:
-        """Return a metric, and note which keys belong to it.
+        """Return a metric, and add the keys that belong to it to `read_keys`.
 
         Args:
             name: the name of the metric.
@@ -109,18 +123,24 @@ class _ValueReader:
             error_keys: the keys that may say why a value is missing.
         """
         item = self._item
-        value_keys = [*value_keys]
-        prefixes = [*dict.fromkeys((name, *value_keys))]
-        reason_keys = [f"{prefix}_reason" for prefix in prefixes if f"{prefix}_reason" in item]
+        value_keys = list(value_keys)
+        # Reasons and costs are named after the metric, or after one of its values.
+        prefixes = [name, *(key for key in value_keys if key != name)]
+        possible_reason_keys = [f"{prefix}_reason" for prefix in prefixes]
+        reason_keys = [key for key in possible_reason_keys if key in item]
         present_error_keys = [key for key in error_keys if item.get(key) is not None]
         cost_keys = [f"{prefix}{COST}" for prefix in prefixes]
         costs = [item[key] for key in cost_keys if isinstance(item.get(key), int | float)]
-        answers_of_judges = item.get(f"{name}{BY}")
+
+        # With several judges, a key lists the answer of each, and another one how they disagree.
+        judges_key = f"{name}{BY}"
+        disagreement_key = f"{name}{DISAGREEMENT}"
+        answers_of_judges = item.get(judges_key)
         if not isinstance(answers_of_judges, Mapping):
             answers_of_judges = {}
 
         self.read_keys.update(value_keys, reason_keys, present_error_keys, cost_keys)
-        self.read_keys.update((f"{name}{BY}", f"{name}{DISAGREEMENT}"))
+        self.read_keys.update([judges_key, disagreement_key])
         return Value(
             name=name,
             values=[(key, item[key]) for key in value_keys if item.get(key) is not None],
@@ -132,23 +152,29 @@ class _ValueReader:
 
 
 def value_text(value: Any) -> str:
-    """Return a value as a text of limited length; JSON is indented."""
+    """Return a value as a text of at most about `MAX_CHARACTERS` characters.
+
+    A text that is JSON of an object or an array is indented. A value that is no text is written as
+    indented JSON.
+    """
     if isinstance(value, str):
-        if not value.lstrip().startswith(("{", "[")):
+        may_be_json = value.lstrip().startswith(("{", "["))
+        if not may_be_json:
             return cut(value)
         try:
             value = orjson.loads(value)
         except orjson.JSONDecodeError:
             return cut(value)
     try:
-        return cut(orjson.dumps(value, option=orjson.OPT_INDENT_2, default=str).decode())
+        indented_json = orjson.dumps(value, option=orjson.OPT_INDENT_2, default=str)
     except TypeError:
-        # Such as a mapping whose keys are no texts.
+        # JSON cannot have a mapping whose keys are no texts, for example.
         return cut(str(value))
+    return cut(indented_json.decode())
 
 
 def cut(text: str, limit: int = MAX_CHARACTERS) -> str:
-    """Return the beginning of a text, and how many more characters it has if it is too long."""
+    """Return a text; if it is longer than `limit`, its beginning and how many characters follow."""
     if len(text) <= limit:
         return text
     return f"{text[:limit]}… ({len(text) - limit} more characters)"

@@ -45,10 +45,12 @@ class MainScore:
 
     @property
     def in_words(self) -> str:
-        """The score in a sentence."""
+        """The score as a sentence, such as "steps_score 0.731 [0.64, 0.82] over 50 questions."."""
         parts = [part for part in (self.name, self.mean, self.interval, self.over) if part]
-        change = f"; {self.change}" if self.change else ""
-        return f"{' '.join(parts)}{change}."
+        in_words = " ".join(parts)
+        if self.change:
+            in_words += f"; {self.change}"
+        return f"{in_words}."
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -69,18 +71,25 @@ class Verdict:
 
 
 def verdict_on(summary: Summary) -> Verdict:
-    """Return the verdict on a run."""
-    changes: set[str] = set()
+    """Return the verdict on a run.
+
+    Its title says what the gates and the comparison decided. Without both, it says how many
+    questions passed.
+    """
+    verdicts: set[str] = set()
     if summary.comparison is not None:
-        changes = _decided_changes(summary.comparison)
+        verdicts = _decided_verdicts(summary.comparison)
     why_unscored = unscored(summary.snapshot["micro"])
     outcomes = _outcomes_in_words(summary)
 
-    title_parts = [*_verdict_of_gates(summary), *_verdict_of_comparison(summary, changes)]
+    title_parts = [*_verdict_of_gates(summary), *_verdict_of_comparison(summary, verdicts)]
     is_titled_by_outcomes = not title_parts
-    if is_titled_by_outcomes:
-        title_parts = ["nothing is scored" if why_unscored else outcomes]
-    title = "; ".join(title_parts)
+    if is_titled_by_outcomes and why_unscored:
+        title = "nothing is scored"
+    elif is_titled_by_outcomes:
+        title = outcomes
+    else:
+        title = "; ".join(title_parts)
 
     sentences: list[str] = []
     if why_unscored:
@@ -93,29 +102,31 @@ def verdict_on(summary: Summary) -> Verdict:
     sentences += [f"{_capitalize(line)}." for line in summary.counts.lines]
 
     return Verdict(
-        tone=_tone(summary, changes),
+        tone=_tone(summary, verdicts),
         title=_capitalize(title),
         sentences=sentences,
         scores=list(main_scores(summary)),
     )
 
 
-def _tone(summary: Summary, changes: set[str]) -> Literal["good", "bad", "neutral"]:
-    """Return whether a verdict is good or bad, or neither.
+def _tone(summary: Summary, verdicts: set[str]) -> Literal["good", "bad", "neutral"]:
+    """Return whether a run is good, bad, or neither.
 
     Args:
         summary: what is said of the run.
-        changes: the verdicts of the comparison with the baseline that are decided.
+        verdicts: the verdicts of the comparison with the baseline that are decided; empty without
+            a baseline.
     """
-    if summary.failed_gates or WORSE in changes:
+    if summary.failed_gates or WORSE in verdicts:
         return "bad"
-    if summary.gates or BETTER in changes:
+    # If there are gates here, they all hold.
+    if summary.gates or BETTER in verdicts:
         return "good"
     return "neutral"
 
 
 def _capitalize(text: str) -> str:
-    """Return text with a capital first letter; `str.capitalize` would change the others, too."""
+    """Return text with a capital first letter, and its other letters as they are."""
     return text[0].upper() + text[1:]
 
 
@@ -128,34 +139,40 @@ def _verdict_of_gates(summary: Summary) -> Iterator[str]:
         yield f"{counted(len(summary.gates), 'gate')} held"
 
 
-def _verdict_of_comparison(summary: Summary, changes: set[str]) -> Iterator[str]:
-    """Yield whether the run is better or worse than the baseline, and what it lacks.
+def _verdict_of_comparison(summary: Summary, verdicts: set[str]) -> Iterator[str]:
+    """Yield whether the run is better or worse than the baseline, then how much it lacks.
 
-    Yields nothing without a baseline.
+    Without a baseline, there is nothing to yield.
 
     Args:
         summary: what is said of the run.
-        changes: the verdicts of the comparison that are decided.
+        verdicts: the verdicts of the comparison that are decided: "better", "worse", both or none.
     """
     comparison = summary.comparison
     if comparison is None:
         return
+    # Only primary metrics have a verdict. Two runs are equal in a metric if all pairs are ties.
     primary_rows = [row for row in comparison["overall"].values() if "verdict" in row]
-    if changes == {WORSE, BETTER}:
+    are_equal = all(row["ties"] == row["pairs"] for row in primary_rows)
+    if verdicts == {WORSE, BETTER}:
         yield "partly worse, partly better than the baseline"
-    elif changes:
-        [change] = changes
-        yield f"{change} than the baseline"
-    elif any(row["ties"] != row["pairs"] for row in primary_rows):
-        yield "no clear change from the baseline"
-    else:
+    elif verdicts == {WORSE}:
+        yield "worse than the baseline"
+    elif verdicts == {BETTER}:
+        yield "better than the baseline"
+    elif are_equal:
         yield "no difference from the baseline"
-    if comparison["missing"]:
-        yield f"{counted(len(comparison['missing']), 'question')} of the baseline missing"
+    else:
+        # There are differences, but they may be due to chance.
+        yield "no clear change from the baseline"
+
+    missing_questions = len(comparison["missing"])
+    if missing_questions:
+        yield f"{counted(missing_questions, 'question')} of the baseline missing"
 
 
-def _decided_changes(comparison: Mapping[str, Any]) -> set[str]:
-    """Return the verdicts of a comparison that are decided: "better", "worse", or both."""
+def _decided_verdicts(comparison: Mapping[str, Any]) -> set[str]:
+    """Return the verdicts of a comparison that are decided: "better", "worse", both or none."""
     rows = [*comparison["overall"].values(), *comparison["without_pair"].values()]
     for group in comparison["per_template"].values():
         rows += group.values()
@@ -179,7 +196,7 @@ def _outcomes_in_words(summary: Summary) -> str:
 def _lowest_template(summary: Summary) -> Iterator[str]:
     """Yield a sentence about the template with the lowest mean of the first main score.
 
-    There is none if the means of all templates are equal.
+    Nothing is yielded if the means of all templates are equal.
     """
     scores = _names_of_main_scores(summary)
     if not scores:
@@ -190,33 +207,50 @@ def _lowest_template(summary: Summary) -> Iterator[str]:
         for template, group in summary.snapshot["per_template"].items()
         if "mean" in group.get(score, {})
     }
-    if len(set(means.values())) > 1:
+    have_equal_means = len(set(means.values())) <= 1
+    if not have_equal_means:
         lowest = min(means, key=lambda template: means[template])
         yield f"Lowest template: {lowest} with {score} {means[lowest]:.3f}."
 
 
 def _names_of_main_scores(summary: Summary) -> list[str]:
-    """Return the scores that rank results or, if there are none, the first scores of the run."""
+    """Return the names of the scores that stand beside the verdict, at most `MAX_MAIN_SCORES`.
+
+    These are the scores that rank results. If the run has none of them, they are all its scores.
+    """
     means = means_of(summary.snapshot["micro"])
     scores = sorted(filter(is_score, means), key=metric_position)
-    ranking = [score for score in scores if score in SCORES]
-    return (ranking or scores)[:MAX_MAIN_SCORES]
+    ranking_scores = [score for score in scores if score in SCORES]
+    if ranking_scores:
+        return ranking_scores[:MAX_MAIN_SCORES]
+    return scores[:MAX_MAIN_SCORES]
 
 
 def main_scores(summary: Summary) -> Iterator[MainScore]:
     """Yield the main scores of a run, with their changes from the baseline."""
-    changes = {} if summary.comparison is None else summary.comparison["overall"]
+    rows: Mapping[str, Any] = {}
+    if summary.comparison is not None:
+        rows = summary.comparison["overall"]
     for score in _names_of_main_scores(summary):
         stats = summary.snapshot["micro"][score]
+        mean = mean_of_questions(stats)
+        interval_text = ""
         interval = interval_of_mean(stats)
-        change = changes.get(score)
+        if interval is not None:
+            interval_text = interval_cell(interval["low"], interval["high"])
+        change = ""
+        verdict = ""
+        row = rows.get(score)
+        if row is not None:
+            change = _change_in_words(row, mean)
+            verdict = row.get("verdict", "")
         yield MainScore(
             name=score,
-            mean=f"{mean_of_questions(stats):.3f}",
-            interval="" if interval is None else interval_cell(interval["low"], interval["high"]),
+            mean=f"{mean:.3f}",
+            interval=interval_text,
             over=summary.counts.over(score),
-            change="" if change is None else _change_in_words(change, mean_of_questions(stats)),
-            verdict="" if change is None else change.get("verdict", ""),
+            change=change,
+            verdict=verdict,
         )
 
 
@@ -227,16 +261,19 @@ def _change_in_words(row: Mapping[str, Any], mean: float) -> str:
         row: the change over the questions that both runs have.
         mean: the mean of the metric over all questions of the run.
     """
-    if row["ties"] == row["pairs"]:
+    is_equal_in_each_question = row["ties"] == row["pairs"]
+    if is_equal_in_each_question:
         return "as in the baseline"
     change = f"{signed(row['difference'])} from {row['baseline']:.3f}"
-    if f"{row['candidate']:.3f}" != f"{mean:.3f}":
+    shows_another_mean = f"{row['candidate']:.3f}" != f"{mean:.3f}"
+    if shows_another_mean:
+        # The run has further questions: say that the change is not over the questions of its mean.
         change += f" over {counted(row['pairs'], 'shared question')}"
     return change
 
 
 def warnings_of(summary: Summary) -> Iterator[str]:
-    """Yield what may be wrong with the run or with the comparison."""
+    """Yield warnings of what may be wrong with the run or with its comparison."""
     if summary.merged_systems is not None:
         yield summary.merged_systems
     if summary.misnamed is not None:

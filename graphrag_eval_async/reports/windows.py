@@ -9,12 +9,13 @@ from graphrag_eval_async.helpers.durations import parse_duration
 
 
 def parse_window(text: str) -> Last | Seconds:
-    """Return the window of the last n results, such as 200, or of the last seconds, such as 5m.
+    """Return the window that a user asks for: the last results, such as 200, or a time, such as 5m.
 
     Raises:
-        ValueError: it is neither a number over 0 nor a duration with a unit.
+        ValueError: `text` is neither a number above 0 nor a duration with a unit.
     """
-    # Python refuses to read numbers of thousands of digits.
+    # Both `int`, which refuses thousands of digits, and `parse_duration` raise a `ValueError` that
+    # does not name both ways to write a window.
     with suppress(ValueError):
         is_number = text.isascii() and text.isdecimal()
         if is_number and int(text) > 0:

@@ -29,7 +29,7 @@ OF_TEMPLATE = 200
 def worst_questions(aggregates: RunningAggregates, count: int = LISTED) -> list[QuestionScore]:
     """Return the questions with the lowest means of a score, the lowest first.
 
-    The score is the first of `SCORES` of which a question has a mean below 1. An error counts as 0,
+    The score is the first of `SCORES` in which a question has a mean below 1. An error counts as 0,
     unless its values count.
 
     Args:
@@ -37,7 +37,9 @@ def worst_questions(aggregates: RunningAggregates, count: int = LISTED) -> list[
         count: how many questions to return at most.
     """
     lowest: list[QuestionScore] = []
-    for _ in _collect_lowest(lowest, aggregates, template=None, count=count, below=1.0):
+    pauses = _collect_lowest(lowest, aggregates, template=None, count=count, below=1.0)
+    # Nobody waits here, so run to the end at once.
+    for _ in pauses:
         pass
     return lowest
 
@@ -45,16 +47,18 @@ def worst_questions(aggregates: RunningAggregates, count: int = LISTED) -> list[
 async def questions_in_slices(
     aggregates: RunningAggregates, template: str | None = None
 ) -> list[QuestionScore]:
-    """Return the worst questions as `worst_questions` does, letting other tasks run in between.
+    """Return the questions with the lowest means of a score, and let other tasks run in between.
 
     Args:
         aggregates: the aggregates of the run.
-        template: the template of the questions, of which right ones are returned, too; None for
-            those of all templates.
+        template: the template of the questions. For a template, up to `OF_TEMPLATE` questions are
+            returned, even if their mean is 1. If it is None, up to `LISTED` questions of all
+            templates are returned, whose means are below 1.
     """
-    count = LISTED
-    below = 1.0
-    if template is not None:
+    if template is None:
+        count = LISTED
+        below = 1.0
+    else:
         count = OF_TEMPLATE
         below = inf
     lowest: list[QuestionScore] = []
@@ -72,19 +76,19 @@ def _collect_lowest(
     count: int,
     below: float,
 ) -> Iterator[None]:
-    """Add the questions with the lowest means of a score to `lowest`, and keep it sorted.
+    """Add the questions with the lowest means of a score to `lowest`, the lowest first.
 
-    The score is the first of `SCORES` for which there are any.
+    The score is the first of `SCORES` in which a question has a mean that counts.
 
     Args:
-        lowest: an empty list.
+        lowest: an empty list, which is filled.
         aggregates: the aggregates of the run.
-        template: the template of the questions; None for those of all templates.
+        template: the template of the questions; None for all templates.
         count: how many questions to add at most.
         below: only means below this count.
 
     Yields:
-        after each question, so that the caller can pause.
+        nothing, after each question, so that the caller can pause.
     """
     for metric in SCORES:
         for score in aggregates.question_scores(metric, template):
@@ -114,29 +118,32 @@ class WorstQuestion(NamedTuple):
 
     @property
     def told(self) -> str:
-        """The mean, over how many results, how many of these are errors, and why it is low."""
+        """The mean and why it is low, such as "steps_score 0.5 over 2 results; missing_rows"."""
         score = self.score
         results = score.values + score.errors
-        over = "in its only result"
-        if results > 1:
+        if results <= 1:
+            over = "in its only result"
+        elif score.errors == 0:
             over = f"over {results} results"
-            if score.errors == 1:
-                over += ", 1 of them an error"
-            elif score.errors > 1:
-                over += f", {score.errors} of them errors"
+        elif score.errors == 1:
+            over = f"over {results} results, 1 of them an error"
+        else:
+            over = f"over {results} results, {score.errors} of them errors"
         mean = f"{score.metric} {number(score.mean)} {over}"
-        return f"{mean}; {self.why}" if self.why else mean
+        if not self.why:
+            return mean
+        return f"{mean}; {self.why}"
 
 
 def explained(
     reasons: Reasons, scores: Iterable[QuestionScore], anchors: Mapping[str, str] | None = None
 ) -> list[WorstQuestion]:
-    """Return questions with their texts and their most frequent reasons of failure.
+    """Return the questions of `scores`, each with its text and its most frequent failure.
 
     Args:
-        reasons: the reasons and texts of a run, by question.
+        reasons: why the results of each question failed, and the texts of these questions.
         scores: the means of the questions.
-        anchors: by question, the anchor of its details on the same page.
+        anchors: by question, the anchor of its details on the same page; None without details.
     """
     if anchors is None:
         anchors = {}
@@ -152,15 +159,16 @@ def explained(
 
 
 def _most_frequent_reason(reasons: Reasons, question: str) -> str:
-    """Return why a question failed most often, in words; an empty text if it did not fail.
+    """Return why a question failed most often, in words; "" if it did not fail.
 
-    Of equally frequent reasons, it is the first in alphabetical order.
+    Of equally frequent reasons, it is the first in alphabetical order. If the question failed
+    several times, the number of failures for the reason follows.
     """
     counts = reasons.counts.get(question)
     if not counts:
         return ""
-    most = max(counts.values())
-    reason = min(reason for reason, count in counts.items() if count == most)
+    highest_count = max(counts.values())
+    reason = min(reason for reason, count in counts.items() if count == highest_count)
     if reason == AGENT_ERROR:
         in_words = f"{AGENT_ERROR}: {reasons.errors[question]}"
     else:
@@ -168,4 +176,4 @@ def _most_frequent_reason(reasons: Reasons, question: str) -> str:
     failures = counts.total()
     if failures == 1:
         return in_words
-    return f"{in_words} ({most} of {failures} failures)"
+    return f"{in_words} ({highest_count} of {failures} failures)"

@@ -56,40 +56,51 @@ class WorstAnswer:
 
     @property
     def why(self) -> str:
-        """The scores, and why they are low."""
-        scores = [f"{name} {score:.3g}" for name, score in self.scores.items()]
+        """The scores, and why they are low: "steps_score 0.5; missing_rows: ...".
+
+        What is not known is left out.
+        """
+        scores = ", ".join(f"{name} {score:.3g}" for name, score in self.scores.items())
         explanation = _in_one_line(self.detail) or FAILURES.get(self.reason, "")
         if self.reason == AGENT_ERROR:
-            explanation = ""  # The example quotes the error.
-        reason = ": ".join(part for part in (_in_one_line(self.reason), explanation) if part)
-        return "; ".join(part for part in (", ".join(scores), reason) if part)
+            # The example quotes the error already.
+            explanation = ""
+        reason_parts = [part for part in (_in_one_line(self.reason), explanation) if part]
+        reason = ": ".join(reason_parts)
+        return "; ".join(part for part in (scores, reason) if part)
 
 
 class WorstAnswers:
     """The worst answers of a run: of each reason of failure, the first ones with the lowest scores.
 
-    A single reason, such as a server that is down for a while, so does not hide all others.
+    So a single reason, such as a server that is down for a while, does not hide all other reasons.
     """
 
     def __init__(self) -> None:
         self._by_reason: dict[str, list[WorstAnswer]] = {}
 
     def add(self, result: Mapping[str, Any]) -> None:
-        """Keep a result while it is among the worst; not if its metrics are pending."""
+        """Keep a result if it is among the worst so far. One that waits for a judge is not kept."""
         if "pending" in result:
             return
         reason = _reason_of(result)
         scores = _scores_of(result)
-        if reason != AGENT_ERROR and not scores:
+        if reason == AGENT_ERROR:
+            quality = -inf
+        elif scores:
+            quality = sum(scores.values()) / len(scores)
+        else:
+            # Nothing says whether the answer is right.
             return
-        quality = -inf if reason == AGENT_ERROR else sum(scores.values()) / len(scores)
         if quality >= 1:
             return
+
         kept = self._by_reason.get(reason, [])
         is_full = len(kept) == SHOWN_ANSWERS
         if is_full and quality >= kept[-1].quality:
             return
-        if reason not in self._by_reason and len(self._by_reason) >= MAX_REASONS:
+        has_too_many_reasons = len(self._by_reason) >= MAX_REASONS
+        if reason not in self._by_reason and has_too_many_reasons:
             return
 
         answer = WorstAnswer(
@@ -105,10 +116,10 @@ class WorstAnswers:
         self._by_reason[reason] = kept[:SHOWN_ANSWERS]
 
     def worst(self) -> list[WorstAnswer]:
-        """Return the worst answers, the worst first.
+        """Return the `SHOWN_ANSWERS` worst answers, the worst first.
 
-        The worst answer of each reason comes before the second one of any, so that the answers have
-        as many reasons as possible.
+        The worst answer of each reason is chosen before the second answer of any reason, so that
+        the answers have as many reasons as possible.
         """
         worst_of_reasons = []
         others = []
@@ -121,15 +132,19 @@ class WorstAnswers:
         return sorted(chosen, key=attrgetter("quality"))
 
     def lines(self, width: int) -> list[str]:
-        """Return the worst answers as lines of at most `width` characters; foreign text is escaped.
+        """Return the worst answers as lines of at most `width` characters, after a title.
+
+        Texts from the data are escaped.
 
         Returns:
-            [] if no answer has a score below 1, or failed.
+            [] if no answer failed or has a score below 1.
         """
         answers = self.worst()
         if not answers:
             return []
-        title = f"{len(answers)} of the worst answers:" if len(answers) > 1 else "worst answer:"
+        title = "worst answer:"
+        if len(answers) > 1:
+            title = f"{len(answers)} of the worst answers:"
         lines = [title]
         for answer in answers:
             question, *explanations = answer.lines
@@ -140,7 +155,7 @@ class WorstAnswers:
 
 
 def _reason_of(result: Mapping[str, Any]) -> str:
-    """Return why a result failed; empty if it did not, or nobody knows."""
+    """Return why a result failed; "" if it did not, or if nobody knows."""
     if result.get("status") == "error":
         return AGENT_ERROR
     reason = result.get(REASON)
@@ -150,18 +165,18 @@ def _reason_of(result: Mapping[str, Any]) -> str:
 
 
 def _scores_of(result: Mapping[str, Any]) -> dict[str, float]:
-    """Return the scores of a result that rank results; an error of the agent has none."""
+    """Return the `SCORES` that a result has, which rank it; an error of the agent has none."""
     if result.get("status") == "error":
         return {}
     return {name: result[name] for name in SCORES if result.get(name) is not None}
 
 
 def _detail_of(result: Mapping[str, Any]) -> str:
-    """Return the first line of what explains a failure; empty if nothing does."""
+    """Return the first line of the text that explains a failure; "" if there is none."""
     lines = str(result.get("failure_detail") or "").strip().splitlines()
     return lines[0] if lines else ""
 
 
 def _in_one_line(text: str) -> str:
-    """Return the beginning of foreign text in one line, without control characters."""
+    """Return the beginning of a text from the data on one line, with control characters escaped."""
     return one_line(text, limit=MAX_CHARACTERS)
