@@ -305,6 +305,45 @@ def test_a_table_of_one_cell_is_the_answer_only_to_ask(
     assert score_of(reference, texts(names="x"), args={"query": prologue + form}) == 0
 
 
+BOOLEAN_OUTPUTS = {
+    "document": {"head": {}, "boolean": False},
+    "document_as_text": '{"head": {}, "boolean": false}',
+    "object": '{"boolean": false}',
+    "word": "false",
+    "csv": "ask\nfalse\n",
+    "jena": "_askResult\nfalse",
+    "prose": "ASK: false",
+}
+
+
+@pytest.mark.parametrize("keys", [{}, {"score": "f1"}, {"score": "values_f1"}], ids=str)
+@pytest.mark.parametrize("prologue", PREFIXES_OF_QUERIES, ids=["undeclared", "declared", "comment"])
+@pytest.mark.parametrize("output", BOOLEAN_OUTPUTS.values(), ids=BOOLEAN_OUTPUTS)
+@pytest.mark.parametrize(
+    ("form", "score"),
+    [
+        pytest.param("ASK { ?x ex:p ?y }", 1, id="ask"),
+        pytest.param("SELECT ?ask { ?x ex:p ?ask }", 0, id="select"),
+        pytest.param("select ?ask where { foo bar", 0, id="broken"),
+        pytest.param("DESCRIBE ?x { ?x ex:p ?y }", 0, id="describe"),
+        pytest.param("Is there a film without a title?", 1, id="question"),
+    ],
+)
+def test_an_output_is_a_boolean_only_of_ask(
+    form: str, score: int, output: Any, prologue: str, keys: dict[str, Any]
+) -> None:
+    reference = query({"head": {}, "boolean": False}) | keys
+    assert score_of(reference, output, args={"query": prologue + form}) == score
+
+
+@pytest.mark.parametrize("keys", [{}, {"score": "f1"}, {"score": "values_f1"}], ids=str)
+@pytest.mark.parametrize("output", BOOLEAN_OUTPUTS.values(), ids=BOOLEAN_OUTPUTS)
+def test_the_boolean_of_a_select_is_a_cell(output: Any, keys: dict[str, Any]) -> None:
+    select = "SELECT (EXISTS { ?x ?p ?y } AS ?result) {}"
+    reference = query(ANSWER_IN_CELL, reference_query=select) | keys
+    assert score_of(reference, output, args={"query": select}) == 1
+
+
 @pytest.mark.parametrize(
     ("reference_query", "score"), [("ASK { ?s ?p ?o }", 1), ("SELECT ?result { ?s ?p ?result }", 0)]
 )

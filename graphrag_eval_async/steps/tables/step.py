@@ -20,6 +20,7 @@ from graphrag_eval_async.steps.formats.json_tables import ANY_COLUMNS, answer_be
 from graphrag_eval_async.steps.formats.reading import read_reference
 from graphrag_eval_async.steps.formats.results import SparqlResults, is_same_table, results_of
 from graphrag_eval_async.steps.formats.second_reading import read_again
+from graphrag_eval_async.steps.formats.terms import XSD
 from graphrag_eval_async.steps.queries import query_of
 from graphrag_eval_async.steps.tables.comparison import (
     agree,
@@ -146,7 +147,9 @@ class SparqlStep:
         results = actual.results(has_blanks=table.has_blanks, strict_types=strict_types)
         expects_boolean = reference.results.boolean is not None
         has_boolean = results.boolean is not None
-        if expects_boolean and _may_hide_boolean(actual.step, query_of(actual.step)):
+        if has_boolean and _is_no_ask(query_of(actual.step)):
+            results = _read_as_table(results)
+        elif expects_boolean and _may_hide_boolean(actual.step, query_of(actual.step)):
             results = _read_as_boolean(results)
         elif has_boolean and _may_hide_boolean(self._step, self._step.get(REFERENCE_QUERY)):
             # A reference in CSV or TSV may be the answer to ASK as some stores write it.
@@ -268,12 +271,19 @@ def _may_hide_boolean(step: Mapping[str, Any], query: str | None) -> bool:
         step: the step, with the key `executed_at` if its query was run.
         query: its query, if it has one. It may also be a question in words.
     """
-    if "executed_at" in step:
-        return False
+    return "executed_at" not in step and not _is_no_ask(query)
+
+
+def _is_no_ask(query: str | None) -> bool:
+    """Return whether a query is known, and known not to be an ASK.
+
+    Args:
+        query: the query of a step, if it has one. It may also be a question in words.
+    """
     # Only a query has braces. In words, "Select ..." and "Describe ..." are no forms of queries.
     if query is None or "{" not in query:
-        return True
-    return form_of(query) in (None, "ASK")
+        return False
+    return form_of(query) not in (None, "ASK")
 
 
 def _read_as_boolean(results: SparqlResults) -> SparqlResults:
@@ -288,3 +298,14 @@ def _read_as_boolean(results: SparqlResults) -> SparqlResults:
     if boolean is None:
         return results
     return SparqlResults(boolean=boolean)
+
+
+def _read_as_table(results: SparqlResults) -> SparqlResults:
+    """Return a boolean as a table of one cell, which is how a SELECT returns one.
+
+    Its column has the name "boolean", since an output that was read as a boolean has no names.
+    """
+    value = str(results.boolean).lower()
+    cell = {"type": "literal", "value": value, "datatype": f"{XSD}boolean"}
+    rows = [{"boolean": cell}]
+    return results_of({"head": {"vars": ["boolean"]}, "results": {"bindings": rows}})
