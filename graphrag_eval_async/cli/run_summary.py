@@ -134,7 +134,7 @@ def report(
         lines += fold(_worst(outcome.aggregates))
         lines += notes
         lines += [one_line(f"gate held: {gate}") for gate in held]
-        tables = _tables(snapshot, by, stream, detail=options.detail)
+        tables = _tables(snapshot, by, stream, detail=options.detail, reference=reference)
         ending = ending.attempt(partial(tell, stream, "\n".join([tables, "", *lines])))
 
     if decision is not None and not decision.holds:
@@ -162,7 +162,14 @@ def _aggregates_writer(
     return partial(write_aggregates, path, written)
 
 
-def _tables(snapshot: Mapping[str, Any], by: str | None, stream: TextIO, *, detail: bool) -> str:
+def _tables(
+    snapshot: Mapping[str, Any],
+    by: str | None,
+    stream: TextIO,
+    *,
+    detail: bool,
+    reference: Reference | None,
+) -> str:
     """Return the tables of a run as text.
 
     Args:
@@ -170,8 +177,12 @@ def _tables(snapshot: Mapping[str, Any], by: str | None, stream: TextIO, *, deta
         by: the key of tags whose table is shown; None for none.
         stream: where the text goes, which says how wide it is.
         detail: whether there are tables of all means, missing values, intervals and quantiles.
+        reference: the reference set, if its questions without a response are counted.
     """
-    tables = run_tables(snapshot, by=by, detail=detail)
+    questions = None
+    if reference is not None and not isinstance(reference, NoReference):
+        questions = len(reference)
+    tables = run_tables(snapshot, by=by, detail=detail, questions=questions)
     if by is None:
         tables = [table for table in tables if table.key != "tags"]
     return render_terminal(tables, stream)

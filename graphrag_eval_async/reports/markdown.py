@@ -105,7 +105,9 @@ def _sections(summary: Summary) -> Iterator[Table | TextSection]:
     yield _losses_table(summary)
     yield _worst_table(summary)
 
-    for table in run_tables(summary.snapshot, by=summary.by, right=summary.right):
+    for table in run_tables(
+        summary.snapshot, by=summary.by, right=summary.right, questions=summary.asked
+    ):
         # The table of failures, with examples, stands above already.
         if table.key != "failures":
             yield table
@@ -193,7 +195,7 @@ def _worst_table(summary: Summary) -> Table:
     failed = [
         question
         for question in summary.questions
-        if question.outcome in {"failed", "error"} and question.question_id not in changes
+        if question.did_not_pass and question.question_id not in changes
     ]
     rows = [
         _row_of_worst(summary, question)

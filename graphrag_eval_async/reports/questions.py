@@ -72,6 +72,14 @@ class Question(NamedTuple):
     means: Mapping[str, float] = MappingProxyType({})
 
     @property
+    def did_not_pass(self) -> bool:
+        """Whether the agent failed the question.
+
+        False if only a score is missing, since a query could not be run or a judge failed.
+        """
+        return self.outcome == "failed" or self.kind == AGENT_ERROR
+
+    @property
     def why(self) -> str:
         """Why the question did not pass: the kind, and the explanation if it says more."""
         # A question that failed for a reason, such as "missing_rows", needs no explanation that

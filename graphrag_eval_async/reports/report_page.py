@@ -117,7 +117,9 @@ def report_names(
     warnings = list(warnings_of(summary))
     if late:
         warnings.append(late)
-    tables = run_tables(summary.snapshot, by=summary.by, right=summary.right)
+    tables = run_tables(
+        summary.snapshot, by=summary.by, right=summary.right, questions=summary.asked
+    )
     return {
         "verdict": verdict_on(summary),
         # Failed gates come first, since False is less than True.

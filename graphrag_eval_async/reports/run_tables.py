@@ -53,6 +53,7 @@ def run_tables(
     by: str | None = None,
     right: Iterable[Condition] = RIGHT_CONDITIONS,
     detail: bool = False,
+    questions: int | None = None,
 ) -> list[Table]:
     """Return the tables of a run that have rows.
 
@@ -61,10 +62,11 @@ def run_tables(
         by: the key of the tags that have a row in the table of tags; None for all keys.
         right: the conditions that a right sample meets.
         detail: whether the tables of bounds and quantiles are among them.
+        questions: number of questions of the reference set; None without one.
     """
     tables = [
-        means_by_template(snapshot),
-        means_by_tag(snapshot, by),
+        means_by_template(snapshot, questions),
+        means_by_tag(snapshot, by, questions),
         other_means_table(snapshot),
         repeats_table(snapshot, right),
         published_table(snapshot),
@@ -77,11 +79,15 @@ def run_tables(
     return [table for table in tables if table.has_rows]
 
 
-def means_by_template(snapshot: Mapping[str, Any]) -> Table:
+def means_by_template(snapshot: Mapping[str, Any], questions: int | None = None) -> Table:
     """Return the table of the means of each template.
 
     The last row has the means of all results. A single template has the same means, and no such
     row.
+
+    Args:
+        snapshot: a detailed snapshot of aggregates.
+        questions: number of questions of the reference set; None without one.
     """
     templates = snapshot["per_template"]
     return _means_table(
@@ -91,15 +97,19 @@ def means_by_template(snapshot: Mapping[str, Any]) -> Table:
         heading="template",
         key="templates",
         has_totals=len(templates) > 1,
+        questions=questions,
     )
 
 
-def means_by_tag(snapshot: Mapping[str, Any], by: str | None = None) -> Table:
+def means_by_tag(
+    snapshot: Mapping[str, Any], by: str | None = None, questions: int | None = None
+) -> Table:
     """Return the table of the means of the results with each tag.
 
     Args:
         snapshot: a detailed snapshot of aggregates.
         by: the key of the tags that have a row; None for all keys.
+        questions: number of questions of the reference set; None without one.
     """
     groups = tags_of(snapshot, by)
     # It says that some tags are not shown; it is empty if all are.
@@ -111,6 +121,7 @@ def means_by_tag(snapshot: Mapping[str, Any], by: str | None = None) -> Table:
         heading="tag",
         key="tags",
         has_totals=False,
+        questions=questions,
         notes=[table_note] if table_note else [],
     )
 
@@ -123,6 +134,7 @@ def _means_table(
     heading: str,
     key: str,
     has_totals: bool,
+    questions: int | None,
     notes: Sequence[str] = (),
 ) -> Table:
     """Return a table with a row of means for each group of results.
@@ -134,6 +146,7 @@ def _means_table(
         heading: what a group is, such as "template".
         key: the id of the table on a page.
         has_totals: whether the last row is about all results.
+        questions: number of questions of the reference set; None without one.
         notes: what stands below the table, besides what its intervals are.
     """
     group_by_row = dict(groups)
@@ -156,7 +169,7 @@ def _means_table(
     repeated_columns = _drop_repeated_columns(columns)
 
     all_notes = _interval_notes({metric: snapshot["micro"][metric] for metric in metrics})
-    all_notes += _notes_on_questions_without_value(snapshot, metrics)
+    all_notes += _notes_on_questions_without_value(snapshot, metrics, questions)
     for metric, repeated_metric in repeated_columns:
         all_notes.append(f"{metric} has the values of {repeated_metric} in each row.")
     all_notes += notes
@@ -243,13 +256,18 @@ def _interval_notes(metrics: Mapping[str, Mapping[str, Any]]) -> list[str]:
 
 
 def _notes_on_questions_without_value(
-    snapshot: Mapping[str, Any], metrics: Iterable[str]
+    snapshot: Mapping[str, Any], metrics: Iterable[str], questions: int | None
 ) -> Iterator[str]:
     """Yield sentences on the scores whose means are over some of the questions only.
 
     Such as "answer_match: over 48 of 50 questions."
+
+    Args:
+        snapshot: a detailed snapshot of aggregates.
+        metrics: the metrics of a table.
+        questions: number of questions of the reference set; None without one.
     """
-    run = run_counts(snapshot["micro"])
+    run = run_counts(snapshot["micro"], questions=questions)
     metrics_by_questions: dict[str, list[str]] = defaultdict(list)
     for metric in filter(is_score, metrics):
         scored_questions = run.scored_questions.get(metric)

@@ -106,9 +106,7 @@ class Summary:
         Unless a user gave conditions, the questions of `lowest` come first. The other questions
         follow in the order of their rank.
         """
-        did_not_pass = [
-            question for question in self.questions if question.outcome in {"failed", "error"}
-        ]
+        did_not_pass = [question for question in self.questions if question.did_not_pass]
         did_not_pass.sort(key=lambda question: question.rank)
         remaining = {
             (question.template_id, question.question_id): question for question in did_not_pass

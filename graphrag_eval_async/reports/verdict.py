@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -180,16 +179,21 @@ def _decided_verdicts(comparison: Mapping[str, Any]) -> set[str]:
 
 
 def _outcomes_in_words(summary: Summary) -> str:
-    """Return how many questions passed, such as "38 of 50 questions passed, 12 did not"."""
+    """Return how many questions passed, such as "38 of 50 questions passed, 12 did not".
+
+    Questions without a response or a score are "not decided".
+    """
     if not summary.questions:
         return "No question has a result"
-    outcomes = Counter[str](question.outcome for question in summary.questions)
-    in_words = f"{outcomes['passed']:,} of {counted(len(summary.questions), 'question')} passed"
-    failed = outcomes["failed"] + outcomes["error"]
+    questions = len(summary.questions)
+    passed = sum(question.outcome == "passed" for question in summary.questions)
+    failed = sum(question.did_not_pass for question in summary.questions)
+    undecided = questions - passed - failed
+    in_words = f"{passed:,} of {counted(questions, 'question')} passed"
     if failed:
         in_words += f", {failed:,} did not"
-    if outcomes["skipped"]:
-        in_words += f", {outcomes['skipped']:,} not decided"
+    if undecided:
+        in_words += f", {undecided:,} not decided"
     return in_words
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from graphrag_eval_async.reports.markdown import render_markdown
 from graphrag_eval_async.reports.movement import changed_questions, moved_templates
 from graphrag_eval_async.reports.summary import CheckedGate
 from graphrag_eval_async.reports.verdict import verdict_on, warnings_of
@@ -28,6 +30,14 @@ FAILED = CheckedGate("h", False, "h failed")
             "neutral",
             "2 of 4 questions passed, 1 did not, 1 not decided",
             id="outcomes",
+        ),
+        pytest.param(
+            [RIGHT[0], failed("q1"), result("q2", None, execution_error="not_run: no such port")],
+            None,
+            [],
+            "neutral",
+            "1 of 3 questions passed, 1 did not, 1 not decided",
+            id="a query that could not be run",
         ),
         pytest.param([], None, [], "neutral", "No question has a result", id="no results"),
         pytest.param([result("q", None)], None, [], "neutral", "Nothing is scored", id="no scores"),
@@ -87,6 +97,21 @@ def test_scores_say_what_they_are_over_and_how_they_changed() -> None:
     # The mean is over all questions, the change over those that both runs have.
     [score] = verdict_on(summary_of(results, [result("a")])).scores
     assert score.change == "-0.5 from 1.000 over 1 shared question"
+
+
+def test_questions_that_could_not_be_scored_are_not_among_the_worst() -> None:
+    lacking = result("q2", None, execution_error="not_run: no such port")
+    summary = summary_of([RIGHT[0], result("q1", 0.0), lacking])
+    assert [question.question_id for question in summary.worst] == ["q1"]
+    assert "1 of 1 that did not pass" in render_markdown(summary)
+
+
+def test_a_report_has_one_number_of_questions() -> None:
+    lacking = result("q2", None, execution_error="not_run: no such port")
+    summary = replace(summary_of([*RIGHT[:2], lacking]), asked=5)
+    in_markdown = render_markdown(summary)
+    assert in_markdown.count("over 2 of 5 questions") == 2
+    assert "of 3 questions" not in in_markdown.replace("3 questions passed", "")
 
 
 def test_counts_are_said_once() -> None:
