@@ -147,10 +147,11 @@ class Ending(NamedTuple):
         return self.error is None and not self.is_cut and not self.interrupts.came
 
     def attempt(self, action: Callable[[], object]) -> Ending:
-        """Run an action at the end of the run.
+        """Run an action at the end of the run, such as writing a file.
 
         Returns:
-            This ending; if the action raises an `OSError` and the run has no error, with that one.
+            This ending. If the action raises an `OSError`, an ending with that error, unless this
+            one has an error already.
         """
         try:
             action()
@@ -218,7 +219,14 @@ async def _run_until_signals(
     interrupts: Interrupts,
     drain: Callable[[], object] | None,
 ) -> None:
-    """Await a coroutine, which signals drain or cancel, as `run_to_end` says."""
+    """Await a coroutine, which signals may end.
+
+    Args:
+        work: the coroutine.
+        interrupts: handles the signals.
+        drain: is called on the event loop at the first signal, after which `work` has some seconds
+            to finish; None if the first signal cancels it.
+    """
     task = asyncio.ensure_future(work)
     loop = asyncio.get_running_loop()
 

@@ -295,7 +295,7 @@ def check_each(
     Returns:
         All gates, in their order.
     """
-    # A gate is on all results (None), on those of a template (a str), or on those of a tag.
+    # The means of all results (None), of each template (a str), and of each tag.
     groups: dict[str | Tag | None, Mapping[str, Any]] = {
         None: snapshot["micro"],
         **snapshot["per_template"],
@@ -305,6 +305,7 @@ def check_each(
             groups[key, value] = group
     means_by_group = {name: _means(group) for name, group in groups.items()}
 
+    # The share of questions without a response, in the same groups.
     are_missing: dict[str | Tag | None, list[bool]] = {}
     for question in reference or ():
         for name in (None, question.template_id, *question.tags):

@@ -46,9 +46,14 @@ def judge_config(
     return None
 
 
-def without_keys(values: Any) -> None:
-    """Remove API keys and the address of shared limits from what a file holds, so that the
-    variables in them need not be set.
+def remove_keys(values: Any) -> None:
+    """Remove what a run without calls does not need from a configuration file that was read.
+
+    These are API keys and the address of shared limits, which may name environment variables that
+    are not set.
+
+    Args:
+        values: the content of the file, which is not checked yet. It is changed in place.
     """
     llm = values.get("llm") if isinstance(values, dict) else None
     if not isinstance(llm, dict):
@@ -65,9 +70,11 @@ def without_keys(values: Any) -> None:
             del section["api_key"]
 
 
-def unlimited(config: Config | None) -> Config | None:
-    """Return the configuration without limits and cache, which would hold up calls, and metrics
-    in code.
+def config_for_estimate(config: Config | None) -> Config | None:
+    """Return a configuration for a run that only estimates costs; None without one.
+
+    It lacks limits and the cache, which would hold up or save calls, and metrics in code, which
+    cost nothing.
     """
     if config is None:
         return None
@@ -78,7 +85,11 @@ def unlimited(config: Config | None) -> Config | None:
 
 
 def keep_answer_correctness(values: Any) -> None:
-    """Turn answer correctness on, and every other metric off, in what a file holds."""
+    """Turn answer correctness on, and every other metric off, in a configuration file.
+
+    Args:
+        values: the content of the file, which is not checked yet. It is changed in place.
+    """
     if not isinstance(values, dict):
         return
     for name in (*JUDGED_BY_NAME, "custom_evaluations", "ragas", "custom_metrics"):
@@ -92,9 +103,11 @@ def keep_answer_correctness(values: Any) -> None:
         section["enabled"] = True
 
 
-def load_for(config: Config | None) -> None:
-    """Import what the judge of a run needs, and keep these hundreds of thousands of objects from
-    the garbage collector: each full collection would stop the run for a quarter of a second.
+def import_judge_packages(config: Config | None) -> None:
+    """Import the packages that the judge of a run needs; without a judge, do nothing.
+
+    Their hundreds of thousands of objects are kept from the garbage collector, since each full
+    collection would stop the run for a quarter of a second.
     """
     if config is None or judge_of(config) is None:
         return
@@ -129,14 +142,17 @@ def never_judged(
 def _why_without_values(
     config: Config, usage: JudgeUsage, metrics: Collection[str], failed: Collection[str]
 ) -> dict[str, str]:
-    """Return the judged metrics that are not in `metrics`, and why; see `never_judged`."""
-    with_values = _with_values(config, metrics)
-    tried = _with_values(config, failed)
+    """Return the judged metrics without a value, each with the reason.
+
+    The arguments are those of `never_judged`.
+    """
+    metrics_with_values = _metrics_with_values(config, metrics)
+    tried_metrics = _metrics_with_values(config, failed)
     reasons = {}
     for name, need in _needs(config).items():
-        if name in with_values:
+        if name in metrics_with_values:
             continue
-        if name in tried:
+        if name in tried_metrics:
             reasons[name] = "failed for each result"
         elif name in usage.reasons_without_value:
             reason = usage.reasons_without_value[name]
@@ -178,27 +194,37 @@ def _ragas_metrics(config: Config) -> dict[str, RagasMetric]:
     return {metric.name: metric for metric in make_ragas_metrics(config.ragas_metrics)}
 
 
-def _with_values(config: Config, metrics: Collection[str]) -> list[str]:
-    """Return the judged metrics that have values."""
-    keys = {name: JUDGED_BY_NAME[name].values for name in config.metrics}
+def _metrics_with_values(config: Config, metrics: Collection[str]) -> list[str]:
+    """Return the judged metrics of a configuration that have values.
+
+    Args:
+        config: the configuration.
+        metrics: the keys of results that have values. A judged metric may give several.
+    """
+    keys_by_metric = {name: JUDGED_BY_NAME[name].values for name in config.metrics}
     for evaluation in config.custom_evaluations:
-        keys[evaluation.name] = tuple(evaluation.outputs)
+        keys_by_metric[evaluation.name] = tuple(evaluation.outputs)
     for name in config.ragas:
-        keys[name] = (name,)
-    return [name for name, values in keys.items() if not set(values).isdisjoint(metrics)]
+        keys_by_metric[name] = (name,)
+    return [name for name, keys in keys_by_metric.items() if not set(keys).isdisjoint(metrics)]
 
 
 def nothing_judged(
     config: Config, usage: JudgeUsage, metrics: Collection[str] = (), failed: Collection[str] = ()
 ) -> GraphragEvalError | None:
-    """Return the error of a run in which no judged metric has a value, not even a restored one;
-    None if one has. The arguments are those of `never_judged`.
+    """Return the error of a run in which no judged metric has a value; None if one has a value.
+
+    Args:
+        config: the configuration.
+        usage: the usage of the judge.
+        metrics: the metrics that have values, with those of results from before.
+        failed: the metrics that lack some values.
     """
     has_outcomes = usage.outcomes["ok"] or usage.outcomes["no_value"]
-    if has_outcomes or _with_values(config, metrics):
+    if has_outcomes or _metrics_with_values(config, metrics):
         return None
     if usage.errors:
-        return _all_failed(usage)
+        return _error_of_failed_metrics(usage)
     reasons = _why_without_values(config, usage, metrics, failed)
     if not reasons or not usage.outcomes["skipped"]:
         return None
@@ -206,7 +232,7 @@ def nothing_judged(
     return GraphragEvalError(f"nothing was judged: {text}")
 
 
-def _all_failed(usage: JudgeUsage) -> JudgeUnavailable:
+def _error_of_failed_metrics(usage: JudgeUsage) -> JudgeUnavailable:
     """Return the error of a run in which all judged metrics failed."""
     from graphrag_eval_async.judge.sender import ADVICE, advice
     from graphrag_eval_async.judge.setting_names import SettingNames
@@ -222,20 +248,20 @@ def _all_failed(usage: JudgeUsage) -> JudgeUnavailable:
     return JudgeUnavailable(text)
 
 
-def judging(model: str, usage: JudgeUsage) -> list[str]:
+def describe_judge(model: str, usage: JudgeUsage) -> list[str]:
     """Return a few lines about what the judge did."""
     lines = [
-        f"judge {one_line(model)}: {_calls_of(usage)}, {_cost_of(usage)}",
+        f"judge {one_line(model)}: {_describe_calls(usage)}, {_describe_cost(usage)}",
         (
             f"tokens: {usage.input_tokens} in, {usage.output_tokens} out, "
             f"{usage.embedding_tokens} embedded"
         ),
-        f"metrics: {_metrics_of(usage)}",
+        f"metrics: {_describe_metrics(usage)}",
     ]
     return lines + [one_line(f"first {kind}: {text}") for kind, text in usage.examples.items()]
 
 
-def _calls_of(usage: JudgeUsage) -> str:
+def _describe_calls(usage: JudgeUsage) -> str:
     """Return how many calls there were, and where their replies came from."""
     text = f"{usage.calls} calls, {usage.attempts} attempts, {usage.cache_hits} cached"
     if usage.shared_calls:
@@ -245,7 +271,7 @@ def _calls_of(usage: JudgeUsage) -> str:
     return text
 
 
-def _cost_of(usage: JudgeUsage) -> str:
+def _describe_cost(usage: JudgeUsage) -> str:
     """Return what the calls cost, and how that is known."""
     text = dollars(usage.spent)
     if usage.unmetered and usage.spent is not None:
@@ -258,7 +284,7 @@ def _cost_of(usage: JudgeUsage) -> str:
     return text
 
 
-def _metrics_of(usage: JudgeUsage) -> str:
+def _describe_metrics(usage: JudgeUsage) -> str:
     """Return how many metrics succeeded, gave no value, were skipped, and failed."""
     failed = sum(usage.errors.values())
     text = f"{usage.outcomes['ok']} ok"
@@ -272,15 +298,15 @@ def _metrics_of(usage: JudgeUsage) -> str:
     return text
 
 
-def estimates(stream: EvaluationStream, config: Config | None) -> Iterator[str]:
+def describe_estimate(stream: EvaluationStream, config: Config | None) -> Iterator[str]:
     """Yield lines about the calls, tokens and dollars of a stream that `DryJudge` judged."""
     micro = stream.aggregates.snapshot()["micro"]
     usage = stream.usage
     model = judge_of(config)
     responses, _ = counts_of(micro)
-    what = "this response" if responses == 1 else f"these {responses} responses"
+    these_responses = "this response" if responses == 1 else f"these {responses} responses"
     if config is None or config.llm is None or model is None:
-        yield f"evaluating {what} would take no calls: no metric is judged"
+        yield f"evaluating {these_responses} would take no calls: no metric is judged"
         return
     from graphrag_eval_async.judge.dry import ASSUMED_OUTPUT_TOKENS
 
@@ -288,7 +314,7 @@ def estimates(stream: EvaluationStream, config: Config | None) -> Iterator[str]:
     if config.llm.cache is not None:
         at_most = " at most (what the cache has costs nothing), and"
     completions = usage.output_tokens // ASSUMED_OUTPUT_TOKENS
-    yield f"evaluating {what} would take,{at_most} if no call has to be repeated:"
+    yield f"evaluating {these_responses} would take,{at_most} if no call has to be repeated:"
     yield f"  {completions} completions of {model}"
     yield f"    input: about {usage.input_tokens} tokens"
     yield f"    output: {usage.output_tokens} tokens, if each has {ASSUMED_OUTPUT_TOKENS}"
@@ -306,5 +332,8 @@ def estimates(stream: EvaluationStream, config: Config | None) -> Iterator[str]:
 
     budget = config.llm.limits.budget_usd
     if budget is not None and usage.dollars is not None and budget < usage.dollars:
-        number = int(responses * budget / usage.dollars)
-        yield f"  budget_usd {budget:g} is enough for about {number} of these {responses} responses"
+        affordable = int(responses * budget / usage.dollars)
+        yield (
+            f"  budget_usd {budget:g} is enough for about {affordable} of these {responses} "
+            "responses"
+        )

@@ -15,8 +15,8 @@ from graphrag_eval_async.cli.command_table import OptionValues
 from graphrag_eval_async.cli.files import check_distinct, open_lines
 from graphrag_eval_async.cli.gates import named_tag_keys
 from graphrag_eval_async.cli.judges import (
-    judging,
-    load_for,
+    describe_judge,
+    import_judge_packages,
     never_judged,
     nothing_judged,
 )
@@ -230,6 +230,7 @@ def make_stream(
     """
     reject_writer = RejectWriter()
     aggregates = RunningAggregates()
+    # Other keys of tags are not counted if there are too many.
     aggregates._count_tags_first(named_tag_keys(options.gate, by))
     journal = None
     if options.resume:
@@ -253,7 +254,7 @@ def make_stream(
         ordered=options.ordered,
         max_in_flight=options.max_in_flight,
     )
-    load_for(config)
+    import_judge_packages(config)
     # A stream warns of rejected lines unless somebody has looked at them. The end shows them.
     _ = stream.rejects
     return stream, reject_writer
@@ -374,6 +375,8 @@ def report_stream(
     """
     if not stream.is_restored:
         return end(ending)
+
+    # Describe the journal, the judge and the decision.
     if options.resume:
         remedy = ", which counts earlier costs, and resume with --retry-failed"
     else:
@@ -454,7 +457,7 @@ def _report_judge(
     model = judge_of(config)
     if config is None or model is None:
         return ending, []
-    notes = judging(model, run.usage)
+    notes = describe_judge(model, run.usage)
     if "budget" in run.usage.errors:
         notes.append(f"to judge the rest, raise llm.limits.budget_usd{remedy}")
 

@@ -119,24 +119,26 @@ def report(
         ending = ending.attempt(partial(write_page, snapshot))
     list_rejects(outcome.rejects, kept=kept)
 
+    # If a part of the input is missing, gates are not decided.
     if ending.is_cut or isinstance(ending.error, SourceError):
-        # A part of the input is missing.
         failures = [f"{gate.text}: not decided" for gate in options.gate]
         held: list[str] = []
     else:
         checked = check_each(options.gate, snapshot, reference, set(outcome.missing))
         failures, held = failed_and_held(checked)
 
+    # Show the tables, and lines below them.
     if stream is not None:
         lines = [_summary(outcome, snapshot, reference, decision, lines_known=lines_known)]
         if ending.error is None:
             lines += fold([unscored(snapshot["micro"])])
-        lines += fold(_worst(outcome.aggregates))
+        lines += fold(_worst_in_words(outcome.aggregates))
         lines += notes
         lines += [one_line(f"gate held: {gate}") for gate in held]
         tables = _tables(snapshot, by, stream, detail=options.detail, reference=reference)
         ending = ending.attempt(partial(tell, stream, "\n".join([tables, "", *lines])))
 
+    # A decision counts like a gate.
     if decision is not None and not decision.holds:
         verdict = "decided so" if decision.holds is False else "not decided"
         failures.append(f"{decision.condition}: {verdict}")
@@ -227,7 +229,7 @@ def _summary(
     return f"{summary}, questions without a response{so_far}: {missing}"
 
 
-def _worst(aggregates: RunningAggregates) -> list[str]:
+def _worst_in_words(aggregates: RunningAggregates) -> list[str]:
     """Return the worst questions in a sentence; [] if there are none."""
     worst = worst_questions(aggregates, WORST_QUESTIONS)
     if not worst:

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 from graphrag_eval_async.cli.commands.evaluate import (
     Asked,
     EvaluationOptions,
+    LocalEvaluation,
     check_evaluation_options,
     check_until_with_gate,
     evaluate_here,
@@ -144,12 +145,10 @@ def _ask(
         until = Until(options.until[0], options.level)
     # Without the user and the password in the address.
     host = urlsplit(options.url).netloc.rpartition("@")[2]
-    return evaluate_here(
-        options,
-        reference,
-        agent,
-        config,
-        interrupts,
+    evaluation = LocalEvaluation(
+        reference=reference,
+        source=agent,
+        config=config,
         make=partial(
             evaluate_agent,
             max_concurrency=options.max_concurrency,
@@ -164,3 +163,4 @@ def _ask(
         web=options.web,
         unit="question" if options.repeats == 1 else "response",
     )
+    return evaluate_here(options, evaluation, interrupts)

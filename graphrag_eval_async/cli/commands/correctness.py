@@ -18,8 +18,8 @@ from graphrag_eval_async.cli.command_table import OptionValues
 from graphrag_eval_async.cli.exits import Exit, Interrupts, run_to_end
 from graphrag_eval_async.cli.files import check_distinct, make_folder_of, write_page
 from graphrag_eval_async.cli.judges import (
+    describe_judge,
     judge_config,
-    judging,
     keep_answer_correctness,
     nothing_judged,
 )
@@ -184,7 +184,7 @@ def _report_rows(
         summary += f"; not judged: {counts(errors)}"
     tell(sys.stderr, summary)
 
-    tell(sys.stderr, "\n".join(judging(judge_of(config) or "", stream.usage)))
+    tell(sys.stderr, "\n".join(describe_judge(judge_of(config) or "", stream.usage)))
     if ending.error is None:
         ending = ending._replace(error=nothing_judged(config, stream.usage))
     return end(ending)

@@ -6,7 +6,7 @@ import os
 import shlex
 import sys
 from collections import Counter
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -18,7 +18,12 @@ from graphrag_eval_async.catalogue.outcomes import EXECUTION_ERROR
 from graphrag_eval_async.cli.exits import run_to_end
 from graphrag_eval_async.cli.files import open_lines, write_page
 from graphrag_eval_async.cli.gates import check_gates, has_gate_on_missing, named_tag_keys
-from graphrag_eval_async.cli.judges import estimates, judge_config, unlimited, without_keys
+from graphrag_eval_async.cli.judges import (
+    config_for_estimate,
+    describe_estimate,
+    judge_config,
+    remove_keys,
+)
 from graphrag_eval_async.cli.reading import choose_process_count, progress
 from graphrag_eval_async.cli.run import (
     LogOptions,
@@ -55,9 +60,11 @@ if TYPE_CHECKING:
     from graphrag_eval_async.config import Config
     from graphrag_eval_async.evaluator import EvaluatorOptions
     from graphrag_eval_async.inference.running import Interval
+    from graphrag_eval_async.inference.until import Until
     from graphrag_eval_async.monitor.dashboard import Dashboard
     from graphrag_eval_async.reference import Reference
     from graphrag_eval_async.reports.report_results import ReportResults
+    from graphrag_eval_async.scale.run import ShardedRun
     from graphrag_eval_async.sources.shards import Shard
     from graphrag_eval_async.stream import EvaluationStream
 
@@ -252,21 +259,11 @@ def _evaluate_files(
         # Several processes would write the results in this order.
         options = replace(options, ordered=True)
 
-    until = None
-    seed = options.shuffle
-    if options.until:
-        from graphrag_eval_async.inference.until import Until
-
-        until = Until(options.until[0], options.level)
-        if seed is None:
-            seed = _choose_seed(options.source)
-        tell(sys.stderr, f"--until: {_describe_reading_order(seed)}")
-    return evaluate_here(
-        options,
-        reference,
-        read_jsonl(options.source, shuffle=seed, shard=options.shard_text),
-        config,
-        interrupts,
+    until, seed = _choose_until(options)
+    evaluation = LocalEvaluation(
+        reference=reference,
+        source=read_jsonl(options.source, shuffle=seed, shard=options.shard_text),
+        config=config,
         make=partial(
             evaluate_stream,
             dedupe=options.dedupe,
@@ -277,46 +274,41 @@ def _evaluate_files(
         results_path=results_path,
         counted=counted,
     )
+    return evaluate_here(options, evaluation, interrupts)
 
 
-def _choose_seed(path: str) -> int | None:
-    """Return the seed of the order in which ``--until`` reads files; None for their own order."""
-    return DEFAULT_SEED if read_jsonl(path).can_be_shuffled else None
+def _choose_until(options: EvaluateOptions) -> tuple[Until | None, int | None]:
+    """Return the condition that ends the run, and the seed of the order in which lines are read.
 
+    With a condition, lines are read in random order if possible, and standard error says so. Either
+    is None if there is none; without a seed, lines are read in their own order.
+    """
+    if not options.until:
+        return None, options.shuffle
+    from graphrag_eval_async.inference.until import Until
 
-def _describe_reading_order(seed: int | None) -> str:
-    """Return in which order ``--until`` reads lines, given the seed of a random order."""
+    seed = options.shuffle
+    if seed is None and read_jsonl(options.source).can_be_shuffled:
+        seed = DEFAULT_SEED
     if seed is None:
-        return (
+        order = (
             "standard input, pipes and compressed files are read in their order: if they are "
             "sorted, only their beginning decides"
         )
-    return f"read in a shuffled order (--shuffle {seed}), since files are often sorted"
+    else:
+        order = f"read in a shuffled order (--shuffle {seed}), since files are often sorted"
+    tell(sys.stderr, f"--until: {order}")
+    return Until(options.until[0], options.level), seed
 
 
-def evaluate_here(
-    options: EvaluationOptions,
-    reference: Reference,
-    source: Any,
-    config: Config | None,
-    interrupts: Interrupts,
-    *,
-    make: Callable[..., EvaluationStream],
-    title: str,
-    results_path: str | None,
-    counted: Reference | None,
-    asked: Asked | None = None,
-    web: tuple[str, int] | None = None,
-    unit: str = "response",
-) -> Exit:
-    """Evaluate in this process.
+@dataclass(frozen=True, kw_only=True)
+class LocalEvaluation:
+    """An evaluation in this process.
 
-    Args:
-        options: the options of the command.
+    Attributes:
         reference: the reference set.
         source: the responses, or an agent.
         config: the configuration; None without one.
-        interrupts: signals that end the run.
         make: `evaluate_stream` or `evaluate_agent`, with the arguments that only one command has.
         title: the title of pages.
         results_path: where the results will be in the end; None if they are not written.
@@ -324,76 +316,129 @@ def evaluate_here(
         asked: counts the answers of the agent; None if the source is no agent.
         web: host and port of the live page; None without one.
         unit: what a decision makes unnecessary: "response" or "question".
+    """
+
+    reference: Reference
+    source: Any
+    config: Config | None
+    make: Callable[..., EvaluationStream]
+    title: str
+    results_path: str | None
+    counted: Reference | None
+    asked: Asked | None = None
+    web: tuple[str, int] | None = None
+    unit: str = "response"
+
+
+def evaluate_here(
+    options: EvaluationOptions, evaluation: LocalEvaluation, interrupts: Interrupts
+) -> Exit:
+    """Evaluate in this process, write the results, and report them.
+
+    Args:
+        options: the options of the command.
+        evaluation: what is evaluated, and how.
+        interrupts: signals that end the run.
 
     Returns:
         The exit code of the command.
     """
+    config = evaluation.config
+    asked = evaluation.asked
+
+    # Collect what the end of the run shows.
     problems = _Problems(config)
     worst = WorstAnswers()
     takers: list[Callable[[Mapping[str, Any]], object]] = [worst.add]
-    write_report_page = None
     collected = None
     if options.report is not None:
-        collected = _collect_report_results(counted)
+        collected = _collect_report_results(evaluation.counted)
         takers.append(collected.add)
     if asked is not None:
         takers.append(asked.add)
 
+    # Make the stream, which a journal may give results of an earlier run.
     stream, reject_writer = make_stream(
-        options, reference, source, config, by=options.by, make=make
+        options,
+        evaluation.reference,
+        evaluation.source,
+        config,
+        by=options.by,
+        make=evaluation.make,
     )
     for take in takers:
         stream.tell_restored(take)
     results: EvaluationStream | Dashboard = stream
-    if web is not None:
-        results = _open_dashboard(options, stream, web, title)
-    if collected is not None:
-        write_report_page = partial(_write_report_page, options, stream, config, collected, title)
+    if evaluation.web is not None:
+        results = _open_dashboard(options, stream, evaluation.web, evaluation.title)
 
+    # Evaluate.
     with (
         open_results(options, reject_writer, interrupts) as lines,
         sending(lines, *takers, otel=options.otel) as send,
-        progress(
-            # The source of answers has no size in bytes.
-            *([source] if asked is None else []),
-            shown=options.progress_is_shown,
-            countdown=asked,
-            usage=stream.usage if judge_of(config) else None,
-            aggregates=stream.aggregates,
-            in_flight=lambda: stream.in_flight,
-        ) as advance,
+        _stream_progress(options, evaluation, stream) as advance,
     ):
         work = _write_results(results, send, advance, problems)
         ending = run_to_end(work, interrupts, drain=stopping(options, stream, stream.stop))
 
+    # Report.
     notes = [*worst.lines(DEFAULT_WIDTH), *problems.lines()]
     if asked is not None and asked.error:
         notes.append(asked.error)
-        if not asked.answered and ending.error is None:
+        if asked.answered == 0 and ending.error is None:
             error = GraphragEvalError(f"no question was answered; {asked.error}")
             ending = ending._replace(error=error)
+    notes += _where_results_are(evaluation.results_path)
+    write_report_page = None
+    if collected is not None:
+        write_report_page = partial(
+            _write_report_page, options, stream, config, collected, evaluation.title
+        )
     return report_stream(
         options,
         stream,
         ending,
         output_stream=page_stream(options.rejects, options.output),
-        reference=counted,
+        reference=evaluation.counted,
         config=config,
         by=options.by,
         interval=options.interval,
-        notes=[*notes, *_where_results_are(results_path)],
-        unit=unit,
+        notes=notes,
+        unit=evaluation.unit,
         write_page=write_report_page,
     )
 
 
+def _stream_progress(
+    options: EvaluationOptions, evaluation: LocalEvaluation, stream: EvaluationStream
+) -> AbstractContextManager[Callable[[], None]]:
+    """Return a progress bar, as `progress` does, for a stream."""
+    # Answers of an agent have no size in bytes, but their number is known.
+    sources = [evaluation.source] if evaluation.asked is None else []
+    return progress(
+        *sources,
+        shown=options.progress_is_shown,
+        countdown=evaluation.asked,
+        usage=stream.usage if judge_of(evaluation.config) else None,
+        aggregates=stream.aggregates,
+        in_flight=lambda: stream.in_flight,
+    )
+
+
 class _Problems:
-    """Collects the problems that results tell: all kinds of problems of traces, and of each other
-    kind the first.
+    """Collects the problems that results name.
+
+    Problems of traces are counted by kind. Of errors of queries and of metrics in code, the first
+    one is kept.
     """
 
     def __init__(self, config: Config | None) -> None:
-        """Prepare to collect also the errors of the custom metrics of a configuration."""
+        """Start without problems.
+
+        Args:
+            config: the configuration, whose metrics in code have errors that count as problems;
+                None without one.
+        """
         self._trace_problems = Counter[str]()
         # What problems are called, by the key of a result that holds them.
         self._names = {EXECUTION_ERROR: "first query that could not be run"}
@@ -573,14 +618,14 @@ def _estimate(options: EvaluateOptions, interrupts: Interrupts) -> Exit:
     """Print how many calls, tokens and dollars the judges would take, without calling them."""
     from graphrag_eval_async.judge.dry import DryJudge
 
-    config = judge_config(options.config, options.llm, prepare=without_keys)
+    config = judge_config(options.config, options.llm, prepare=remove_keys)
     reference = read_reference(options.reference)
     check_gates(options.gate, options.by, reference, config)
     source = read_jsonl(options.source, shard=options.shard_text)
     stream = evaluate_stream(
         reference,
         source,
-        config=unlimited(config),
+        config=config_for_estimate(config),
         judge=DryJudge() if judge_of(config) is not None else None,
         format=make_trace_format(options),
         max_in_flight=options.max_in_flight,
@@ -590,7 +635,7 @@ def _estimate(options: EvaluateOptions, interrupts: Interrupts) -> Exit:
         work = _write_results(stream, None, advance, _Problems(config))
         ending = run_to_end(work, interrupts)
     list_rejects(rejects)
-    tell(sys.stdout, "\n".join(estimates(stream, config)))
+    tell(sys.stdout, "\n".join(describe_estimate(stream, config)))
     return end(ending, rejects)
 
 
@@ -613,37 +658,17 @@ def _evaluate_in_processes(
         interrupts: signals that end the run.
         process_count: number of worker processes.
         counted: the reference set, if its questions without a response are counted.
-        results_path: where the results will be in the end; None if they are not written. Finished
-            shards are kept beside them.
+        results_path: where the results will be in the end; None if they are not written.
+
+    Returns:
+        The exit code of the command.
     """
-    from graphrag_eval_async.helpers.posix import require_posix
     from graphrag_eval_async.scale.files import evaluate_in_processes
-    from graphrag_eval_async.scale.folder import SUFFIX
-    from graphrag_eval_async.scale.run import ShardedRun
     from graphrag_eval_async.sources.reading import response_files
 
-    evaluator_options: EvaluatorOptions = {
-        "config": config,
-        "format": make_trace_format(options),
-        "on_fatal": options.on_fatal,
-    }
-    shards_path = None
-    if results_path is not None and results_path != "-":
-        shards_path = f"{results_path}{SUFFIX}"
     reject_writer = RejectWriter()
-    evaluator = Evaluator(reference, **evaluator_options)
+    run = _make_sharded_run(options, reference, config, reject_writer, process_count, results_path)
     files_of_responses = response_files(options.source)
-    require_posix("jobs other than 1")
-    run = ShardedRun(
-        evaluator,
-        evaluator_options,
-        shards_path=shards_path,
-        max_workers=process_count,
-        max_in_flight=options.max_in_flight,
-        on_reject=reject_writer if options.rejects else "collect",
-        is_part=options.shard is not None,
-        first_tag_keys=named_tag_keys(options.gate, options.by),
-    )
     worst_answers = WorstAnswers()
     problems = _Problems(config)
     with ExitStack() as files:
@@ -688,4 +713,49 @@ def _evaluate_in_processes(
         ],
         by=options.by,
         interval=options.interval,
+    )
+
+
+def _make_sharded_run(
+    options: EvaluateOptions,
+    reference: Reference,
+    config: Config | None,
+    reject_writer: RejectWriter,
+    process_count: int,
+    results_path: str | None,
+) -> ShardedRun:
+    """Return a run in several processes on this machine.
+
+    Args:
+        options: the options of the command.
+        reference: the reference set.
+        config: the configuration; None without one.
+        reject_writer: takes rejected lines, if there is a file for them.
+        process_count: number of worker processes.
+        results_path: where the results will be in the end. Finished shards are kept beside this
+            file; without one, they are not kept.
+    """
+    from graphrag_eval_async.helpers.posix import require_posix
+    from graphrag_eval_async.scale.folder import SUFFIX
+    from graphrag_eval_async.scale.run import ShardedRun
+
+    evaluator_options: EvaluatorOptions = {
+        "config": config,
+        "format": make_trace_format(options),
+        "on_fatal": options.on_fatal,
+    }
+    evaluator = Evaluator(reference, **evaluator_options)
+    require_posix("jobs other than 1")
+    shards_path = None
+    if results_path is not None and results_path != "-":
+        shards_path = f"{results_path}{SUFFIX}"
+    return ShardedRun(
+        evaluator,
+        evaluator_options,
+        shards_path=shards_path,
+        max_workers=process_count,
+        max_in_flight=options.max_in_flight,
+        on_reject=reject_writer if options.rejects else "collect",
+        is_part=options.shard is not None,
+        first_tag_keys=named_tag_keys(options.gate, options.by),
     )

@@ -106,18 +106,22 @@ def _cypher_contents(folder: Path) -> dict[str, bytes]:
         contents[DATABASE] = database.read_bytes()
     else:
         statements = (source / "films.cypher").read_text(encoding="utf-8")
-        contents[DATABASE] = _database_of(statements)
+        contents[DATABASE] = _make_database(statements)
     return contents
 
 
-def _database_of(statements: str) -> bytes:
-    """Return the file of a new Ladybug database, after statements that end in semicolons."""
+def _make_database(statements: str) -> bytes:
+    """Return the content of a database file of Ladybug, made by statements in Cypher.
+
+    Args:
+        statements: the statements, each of which ends in a semicolon.
+    """
     import ladybug
 
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / DATABASE
         # Without limits, Ladybug reserves 8 TB of address space.
-        size = 1 << 26
+        size = 64 * 1024 * 1024
         with (
             ladybug.Database(path, max_db_size=size, buffer_pool_size=size) as database,
             ladybug.Connection(database) as connection,
