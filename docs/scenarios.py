@@ -96,6 +96,7 @@ class Scenario:
 
 SCENARIOS = {
     "fall": Scenario(responses=2400, seconds_between=6, falls_after=1200, pause_after=500),
+    "doubt": Scenario(responses=1400, seconds_between=6, falls_after=1200, fallen_chance=0.8),
     "steady": Scenario(responses=900),
     "early": Scenario(responses=24),
     "errors": Scenario(responses=700, error_chance=0.22),

@@ -24,13 +24,14 @@ from functools import lru_cache
 from itertools import pairwise
 from math import exp, fsum, log, log1p, sqrt
 from operator import mul, truediv
+from statistics import NormalDist
 from typing import TYPE_CHECKING, NamedTuple
 
 from graphrag_eval_async.aggregates.histogram import BINS, mirrored
 from graphrag_eval_async.errors import UsageError, describe
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from graphrag_eval_async.aggregates.histogram import Weights
 
@@ -107,22 +108,63 @@ def differ(weights: Weights, others: Weights, error: float) -> bool:
     winnings is at least ``1 / error`` with a probability of at most `error`. If the product is that
     large for each m, the histograms have no common mean. Half of the stake is for either direction.
 
-    The values of a histogram may have different expected values; then this is about their weighted
-    mean. It holds for a single pair of histograms; see `docs/statistics.md`. No value may have a
-    weight above 1.
+    The probability holds for one pair of histograms. It also holds
+
+    - for all looks together at a first histogram that stays the same and a second one that grows,
+      since the product is then the wealth of one gambler who never stops;
+    - for one look at values with different means and with weights from 0 to 1, for the weighted
+      means.
+
+    See `docs/statistics.md`.
 
     Args:
         weights: the weights of a histogram with at least one value.
         others: the weights of another one.
         error: the probability of saying that equal means differ.
     """
+    # `_wealth_against` gives each gambler half a stake, so the product of two whole ones is 4 times
+    # as large. The product counts half, since the other half is for the other direction.
+    target = -log(error) - log(4 / 2)
+    return _is_each_common_mean_refuted(weights, others, target, _wealth_against)
+
+
+def seem_to_differ(weights: Weights, others: Weights, error: float) -> bool:
+    """Return whether two histograms, seen once, differ more than chance would make them.
+
+    This is a likelihood ratio test: for each common mean, only the winnings of the best game on
+    each side count. Twice the logarithm of their product is about distributed as chi squared with
+    one degree of freedom if the means are equal: Owen (1988, "Empirical likelihood ratio confidence
+    intervals for a single functional"). So the test needs fewer values than `differ`, but it is
+    approximate, and holds for one look only.
+
+    Args:
+        weights: the weights of a histogram with at least one value.
+        others: the weights of another one.
+        error: about the probability of saying that equal means differ.
+    """
+    quantile = NormalDist().inv_cdf(1 - error / 2)
+    return _is_each_common_mean_refuted(weights, others, quantile**2 / 2, _best_game_against)
+
+
+def _is_each_common_mean_refuted(
+    weights: Weights,
+    others: Weights,
+    target: float,
+    wealth_against: Callable[[float, _WeightedPoints, float], _Wealth],
+) -> bool:
+    """Return whether bets on different means of two histograms win enough against each common mean.
+
+    Args:
+        weights: the weights of a histogram with at least one value.
+        others: the weights of another one.
+        target: how large the logarithm of the product of the winnings must be.
+        wealth_against: returns the winnings of a gambler from a mean, values, and the logarithm of
+            the winnings to which they are relative.
+    """
     higher = weights
     lower = others
     if mean_of(lower) > mean_of(higher):
         higher, lower = lower, higher
-    # `_wealth_against` gives each gambler half a stake, so the product of two whole ones is 4 times
-    # as large. The product counts half, since the other half is for the other direction.
-    target = -log(error) - log(4 / 2)
     higher_values = _with_weight(higher)
     lower_values = _with_weight(mirrored(lower))
 
@@ -137,8 +179,8 @@ def differ(weights: Weights, others: Weights, error: float) -> bool:
     # differ, the first step usually finds a common mean.
     mean = min(max(pooled_mean, smallest), largest)
     for _ in range(MAX_BISECTIONS):
-        above = _wealth_against(mean, higher_values, target=0.0)
-        below = _wealth_against(1 - mean, lower_values, target=0.0)
+        above = wealth_against(mean, higher_values, 0.0)
+        below = wealth_against(1 - mean, lower_values, 0.0)
         winnings = above.excess + below.excess
         if winnings < target:
             return False
@@ -232,14 +274,20 @@ class _Wealth(NamedTuple):
     slope: float
 
 
-def _wealth_against(mean: float, weighted: _WeightedPoints, target: float) -> _Wealth:
-    """Return the wealth that games against a mean have won, and how it changes with the mean.
+class _Games(NamedTuple):
+    """What each game against a mean has won, in the order of `FRACTIONS`.
 
-    Args:
-        mean: the mean against which the games bet; above 0.
-        weighted: the observed values.
-        target: the logarithm of the wealth at which the mean is refuted.
+    Attributes:
+        log_wealths: the logarithms of the wealths, if each game began with 1.
+        slopes: how fast each logarithm changes with the mean, times the mean.
     """
+
+    log_wealths: Sequence[float]
+    slopes: Sequence[float]
+
+
+def _games_against(mean: float, weighted: _WeightedPoints) -> _Games:
+    """Return what each game against a mean, which is above 0, has won from values."""
     log_wealths = []
     slopes = []
     n = sum(weighted.weights)
@@ -250,18 +298,43 @@ def _wealth_against(mean: float, weighted: _WeightedPoints, target: float) -> _W
         factors = [kept + bet * point for point in weighted.points]
         log_wealths.append(sum(map(mul, weighted.weights, map(log, factors))))
         slopes.append(kept * sum(map(truediv, weighted.weights, factors)) - n)
+    return _Games(log_wealths=log_wealths, slopes=slopes)
 
+
+def _wealth_against(mean: float, weighted: _WeightedPoints, target: float) -> _Wealth:
+    """Return the wealth that all games against a mean together have won from values.
+
+    Args:
+        mean: above 0.
+        weighted: the values.
+        target: the logarithm of the wealth at which the mean is refuted.
+    """
+    games = _games_against(mean, weighted)
     # In units of the richest game, so that exponentials do not overflow.
-    most = max(log_wealths)
+    most = max(games.log_wealths)
     parts = [
         share * exp(log_wealth - most)
-        for share, log_wealth in zip(SHARES, log_wealths, strict=True)
+        for share, log_wealth in zip(SHARES, games.log_wealths, strict=True)
     ]
     wealth = fsum(parts)
     return _Wealth(
         excess=most + log(wealth) - target,
-        slope=fsum(map(mul, parts, slopes)) / (wealth * mean),
+        slope=fsum(map(mul, parts, games.slopes)) / (wealth * mean),
     )
+
+
+def _best_game_against(mean: float, weighted: _WeightedPoints, target: float) -> _Wealth:
+    """Return the wealth of the game against a mean that has won most from values.
+
+    Args:
+        mean: above 0.
+        weighted: the values.
+        target: the logarithm of the wealth at which the mean is refuted.
+    """
+    games = _games_against(mean, weighted)
+    most = max(games.log_wealths)
+    slope = games.slopes[games.log_wealths.index(most)]
+    return _Wealth(excess=most - target, slope=slope / mean)
 
 
 class Bet:

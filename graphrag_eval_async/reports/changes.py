@@ -9,22 +9,30 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from math import inf, log, pi
+from math import inf, log
 from typing import TYPE_CHECKING, NamedTuple
 
 from graphrag_eval_async.aggregates.histogram import BINS
 from graphrag_eval_async.catalogue.metrics import ERROR_RATE
-from graphrag_eval_async.inference.confidence import differ
+from graphrag_eval_async.inference.confidence import differ, seem_to_differ
 from graphrag_eval_async.reports.history import OTHER_TEMPLATES, ScoreValues
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from graphrag_eval_async.aggregates.histogram import Weights
-    from graphrag_eval_async.reports.history import Checkpoint, ValuesByTemplate
+    from graphrag_eval_async.reports.history import Checkpoint
 
 ERROR_RATE_SHARE = 0.1
 """The share of the error probability that the error rate gets; scores share the rest."""
+
+ALL_RESULTS_SHARE = 0.5
+"""The share of the error probability that all results get; the templates share the rest."""
+
+FIRST_DENOMINATOR = 9
+"""Where the shares of numbers begin; see `_share_of_number`. Chosen: if it is larger, the shares of
+the first numbers are smaller, and those of later ones are larger.
+"""
 
 LEAST_SHARE_CHANGE = 0.1
 """Least change of the share of a template that is told. Chosen: less moves a mean little."""
@@ -143,31 +151,42 @@ def score_changes(
     """Return the clearest change of each score and of the error rate: that of all results, and
     those of templates.
 
-    Half of the error probability is for all results, and half for the templates, in the order in
-    which they appeared.
-
     Args:
         checkpoints: the checkpoints of a run; the results up to the latest count.
         scores: the scores that are watched, which are from 0 to 1.
         error: the probability of ever returning a change if each template keeps its means.
     """
-    error_by_metric = {ERROR_RATE: error * ERROR_RATE_SHARE}
-    for score in scores:
-        error_by_metric[score] = error * (1 - ERROR_RATE_SHARE) / len(scores)
+    latest = checkpoints[-1]
 
-    share_by_template: dict[str | None, float] = {None: 1.0}
-    if len(checkpoints[-1].values) > 1:
-        share_by_template = {None: 0.5}
-        for place, template in enumerate(_separate_templates(checkpoints), 1):
-            share_by_template[template] = 0.5 * _share_of_place(place)
+    def error_of_test(template: str | None, start: Checkpoint) -> float:
+        error_of_start = error * _share_of_group(template, start) * _share_of_number(start.number)
+        if template is None and len(start.values) > 1:
+            # The mix at which all results are compared depends on the end. So each end is a test of
+            # its own, and all of them share the error probability of the start.
+            return error_of_start * _share_of_number(latest.number - start.number)
+        return error_of_start
 
-    changes = []
-    for metric, error_of_metric in error_by_metric.items():
-        for group, share in share_by_template.items():
-            change = _clearest_change(checkpoints, group, metric, error_of_metric * share)
-            if change is not None:
-                changes.append(change)
-    return changes
+    return _clearest_changes(checkpoints, scores, error_of_test, differ)
+
+
+def tentative_losses(
+    checkpoints: Sequence[Checkpoint], scores: Sequence[str], error: float
+) -> list[ScoreChange]:
+    """Return the losses that would be clear if somebody looked at the run only now.
+
+    Args:
+        checkpoints: the checkpoints of a run; the results up to the latest count.
+        scores: the scores that are watched, which are from 0 to 1.
+        error: about the probability of returning a change at one look if each template keeps its
+            means.
+    """
+    count_of_starts = len(_starts(checkpoints))
+
+    def error_of_test(template: str | None, start: Checkpoint) -> float:
+        return error * _share_of_group(template, start) / count_of_starts
+
+    changes = _clearest_changes(checkpoints, scores, error_of_test, seem_to_differ)
+    return [change for change in changes if change.is_loss]
 
 
 def mix_change(checkpoints: Sequence[Checkpoint], error: float) -> MixChange | None:
@@ -184,52 +203,67 @@ def mix_change(checkpoints: Sequence[Checkpoint], error: float) -> MixChange | N
     clearest: MixChange | None = None
     # Where some shares rise, others fall. A rise says better what the new results are.
     clearest_rank = (False, 0.0)
-    for place, template in enumerate(_separate_templates(checkpoints), 1):
+    for place, template in enumerate(_separate_templates(latest), 1):
+        error_of_template = error * _share_of_number(place)
         share_at_end = _membership(template, latest)
-        for start, error_of_start in _starts(checkpoints, error * _share_of_place(place)):
+        for start in _starts(checkpoints):
+            error_of_start = error_of_template * _share_of_number(start.number)
             split = Split(start=_membership(template, start), end=share_at_end)
-            before, after, z_squared = _contrast([split])
-            rank = (after > before, z_squared)
-            is_small = abs(after - before) < LEAST_SHARE_CHANGE
-            if is_small or rank <= clearest_rank or z_squared < _least_z_squared(error_of_start):
+            contrast = _contrast([split])
+            rank = (contrast.after > contrast.before, contrast.z_squared)
+            is_small = abs(contrast.after - contrast.before) < LEAST_SHARE_CHANGE
+            if is_small or rank <= clearest_rank or _is_surely_chance(contrast, error_of_start):
                 continue
             if differ(split.start.weights, split.weights_after, error_of_start):
                 clearest_rank = rank
                 clearest = MixChange(
                     template=template,
-                    before=before,
-                    after=after,
+                    before=contrast.before,
+                    after=contrast.after,
                     since=_time_of(start),
                     since_result=start.results,
                 )
     return clearest
 
 
-def _separate_templates(checkpoints: Sequence[Checkpoint]) -> list[str]:
-    """Return the templates that checkpoints tell apart, in the order in which they appeared."""
-    return [template for template in checkpoints[-1].values if template is not OTHER_TEMPLATES]
+def _separate_templates(checkpoint: Checkpoint) -> list[str]:
+    """Return the templates that a checkpoint tells apart, in the order in which they appeared."""
+    return [template for template in checkpoint.values if template is not OTHER_TEMPLATES]
 
 
-def _share_of_place(place: int) -> float:
-    """Return the share that a place gets, from 1 on; those of all places together are 1.
+def _starts(checkpoints: Sequence[Checkpoint]) -> list[Checkpoint]:
+    """Return the checkpoints at which a change may have begun, the latest first.
 
-    It is 6 / (pi * place)**2, since the sum of 1 / place**2 is pi**2 / 6.
+    These are all but the last one, which has no results after it, and the one before all results.
     """
-    return 6 / (pi * place) ** 2
+    return [checkpoint for checkpoint in reversed(checkpoints[:-1]) if checkpoint.results > 0]
 
 
-def _starts(checkpoints: Sequence[Checkpoint], error: float) -> Iterator[tuple[Checkpoint, float]]:
-    """Yield the checkpoints before the latest one, the last one first, each with its part of an
-    error probability.
+def _share_of_number(number: int) -> float:
+    """Return the share of an error probability that a number gets, from 1 on.
 
-    The parts that are ever yielded in a run, whichever checkpoint is the latest, add up to `error`
-    at most. So the order of results, and how often somebody looks, do not matter.
+    The shares of all numbers together are 1, so an error probability can be split among starts,
+    looks or templates without knowing how many there will be. The share of n is
+    ``c / log(n + c') - c / log(n + 1 + c')``. In the sum, all terms cancel but the first, which is
+    1. It is about ``c / (n log(n) ** 2)``, which falls more slowly than ``1 / n ** 2``.
     """
-    *starts, latest = [checkpoint for checkpoint in checkpoints if checkpoint.results > 0]
-    # There is nothing before the first checkpoint, so the first look is at the second one.
-    error_of_look = error * _share_of_place(max(1, latest.number - 1))
-    for place, start in enumerate(reversed(starts), 1):
-        yield start, error_of_look * _share_of_place(place)
+    first_term = 1 / log(FIRST_DENOMINATOR)
+    denominator = FIRST_DENOMINATOR + number - 1
+    return (1 / log(denominator) - 1 / log(denominator + 1)) / first_term
+
+
+def _share_of_group(template: str | None, start: Checkpoint) -> float:
+    """Return the share of the error probability of a start that a template gets.
+
+    All templates with results before the start get the same. All results, whose `template` is None,
+    get `ALL_RESULTS_SHARE`, unless there was only one template so far: then its results are all
+    results, and there is one test only.
+    """
+    if len(start.values) == 1:
+        return 1.0
+    if template is None:
+        return ALL_RESULTS_SHARE
+    return (1 - ALL_RESULTS_SHARE) / len(_separate_templates(start))
 
 
 def _time_of(checkpoint: Checkpoint) -> datetime | None:
@@ -239,62 +273,100 @@ def _time_of(checkpoint: Checkpoint) -> datetime | None:
     return datetime.fromtimestamp(checkpoint.time, UTC)
 
 
-def _clearest_change(
-    checkpoints: Sequence[Checkpoint], template: str | None, metric: str, error: float
-) -> ScoreChange | None:
-    """Return the change of a metric that splits a run most clearly in two.
+def _clearest_changes(
+    checkpoints: Sequence[Checkpoint],
+    scores: Sequence[str],
+    error_of_test: Callable[[str | None, Checkpoint], float],
+    is_difference: Callable[[Weights, Weights, float], bool],
+) -> list[ScoreChange]:
+    """Return the clearest change of each score and of the error rate: that of all results, and
+    those of templates.
 
     Args:
         checkpoints: the checkpoints of a run; the results up to the latest count.
-        template: the template whose results count; None for all results, at the same mix.
-        metric: the name of a score, or `ERROR_RATE`.
-        error: the probability of ever returning a change if there is none.
-
-    Returns:
-        None if no change is beyond chance.
+        scores: the scores that are watched.
+        error_of_test: returns the error probability of a template, or of None for all results, and
+            of the checkpoint where a change may have begun. All metrics share it.
+        is_difference: returns whether the means of two histograms differ beyond chance, given the
+            error probability.
     """
-    latest = checkpoints[-1].values
-    clearest: ScoreChange | None = None
-    largest = 0.0
-    for start, error_of_start in _starts(checkpoints, error):
-        templates = [*start.values] if template is None else [template]
-        splits = _splits(start.values, latest, templates, metric)
-        if not splits:
-            continue
-        before, after, z_squared = _contrast(splits)
-        if z_squared <= largest or z_squared < _least_z_squared(error_of_start):
-            continue
-        if differ(*_at_same_mix(splits), error_of_start):
-            largest = z_squared
-            is_rise = after > before
-            clearest = ScoreChange(
-                template=template,
-                metric=metric,
-                before=before,
-                after=after,
-                since=_time_of(start),
-                since_result=start.results,
-                is_loss=is_rise if metric == ERROR_RATE else not is_rise,
-            )
-    return clearest
+    share_by_metric = {ERROR_RATE: ERROR_RATE_SHARE}
+    for score in scores:
+        share_by_metric[score] = (1 - ERROR_RATE_SHARE) / len(scores)
+
+    groups: list[str | None] = [None]
+    if len(checkpoints[-1].values) > 1:
+        groups += _separate_templates(checkpoints[-1])
+
+    changes = []
+    for metric, share in share_by_metric.items():
+        for template in groups:
+            clearest: ScoreChange | None = None
+            largest = 0.0
+            for start in _starts(checkpoints):
+                splits = _splits(start, checkpoints[-1], template, metric)
+                if not splits:
+                    continue
+                contrast = _contrast(splits)
+                error = share * error_of_test(template, start)
+                if contrast.z_squared <= largest or _is_surely_chance(contrast, error):
+                    continue
+                if is_difference(*_at_same_mix(splits), error):
+                    largest = contrast.z_squared
+                    clearest = _score_change(template, metric, start, contrast)
+            if clearest is not None:
+                changes.append(clearest)
+    return changes
+
+
+def _score_change(
+    template: str | None, metric: str, start: Checkpoint, contrast: Contrast
+) -> ScoreChange:
+    """Return the change of a metric from before a checkpoint to after it.
+
+    Args:
+        template: the template whose results count; None for all results.
+        metric: the name of a score, or `ERROR_RATE`.
+        start: the checkpoint.
+        contrast: the means before and after it.
+    """
+    is_rise = contrast.after > contrast.before
+    return ScoreChange(
+        template=template,
+        metric=metric,
+        before=contrast.before,
+        after=contrast.after,
+        since=_time_of(start),
+        since_result=start.results,
+        is_loss=is_rise if metric == ERROR_RATE else not is_rise,
+    )
 
 
 def _splits(
-    start: ValuesByTemplate, end: ValuesByTemplate, templates: Sequence[str | None], metric: str
+    start: Checkpoint, latest: Checkpoint, template: str | None, metric: str
 ) -> list[Split]:
-    """Return the values of a metric before and after a checkpoint, one split for each of some
-    templates that has values on both sides.
+    """Return the values of a metric before and after a checkpoint, one split for each template that
+    has values on both sides.
 
     Args:
-        start: the values up to the checkpoint.
-        end: all values.
-        templates: the templates.
+        start: the checkpoint.
+        latest: the latest checkpoint, up to which results count.
+        template: the only template whose values are returned; None for all templates.
         metric: the name of a score, or `ERROR_RATE`.
+
+    Returns:
+        no split if all results are asked for, and those before the checkpoint are of one template:
+        there is nothing else to compare than this template with itself.
     """
+    templates: list[str | None] = [template]
+    if template is None:
+        has_new_templates = len(start.values) == 1 < len(latest.values)
+        templates = [] if has_new_templates else [*start.values]
+
     splits = []
-    for template in templates:
-        values_at_start = start.get(template, {}).get(metric, NO_VALUES)
-        values_at_end = end.get(template, {}).get(metric, NO_VALUES)
+    for name in templates:
+        values_at_start = start.values.get(name, {}).get(metric, NO_VALUES)
+        values_at_end = latest.values.get(name, {}).get(metric, NO_VALUES)
         if 0 < values_at_start.size < values_at_end.size:
             splits.append(Split(start=values_at_start, end=values_at_end))
     return splits
@@ -329,13 +401,14 @@ def _contrast(splits: Sequence[Split]) -> Contrast:
     return Contrast(before=before, after=after, z_squared=z_squared)
 
 
-def _least_z_squared(error: float) -> float:
-    """Return the z squared below which a contrast can hardly be beyond chance.
+def _is_surely_chance(contrast: Contrast, error: float) -> bool:
+    """Return whether a contrast is so small that a test with this error need not be made.
 
     It saves time: `differ` takes a hundred times as long. The logarithm of the winnings in `differ`
-    is about half of z squared, and must reach that of ``1 / error``. This asks for half of that.
+    is about half of z squared, and must reach that of ``1 / error``. So a contrast with less than
+    half of the z squared that is needed is taken for chance.
     """
-    return -log(error)
+    return contrast.z_squared < -log(error)
 
 
 def _at_same_mix(splits: Sequence[Split]) -> tuple[Weights, Weights]:

@@ -169,9 +169,10 @@ def _columns(overall: Mapping[str, Any]) -> list[str]:
 
 
 def _falls_of_templates(facts: Mapping[str, Any]) -> dict[str, float]:
-    """Return how far each template that clearly got worse fell, in its worst metric."""
+    """Return how far each template that clearly or perhaps got worse fell, in its worst metric."""
+    state = facts["state"]
     falls: dict[str, float] = {}
-    for change in facts["state"]["changes"]:
+    for change in [*state["changes"], *state["tentative_losses"]]:
         if change["is_loss"] and change["template"] is not None:
             fall = abs(change["after"] - change["before"])
             falls[change["template"]] = max(fall, falls.get(change["template"], 0.0))

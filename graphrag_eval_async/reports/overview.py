@@ -271,6 +271,7 @@ def _state_line(facts: Mapping[str, Any], recent_failures: Sequence[Failure]) ->
     state = facts["state"]
     losses = [change for change in state["changes"] if change["is_loss"]]
     failures = list(recent_failures)
+    losses += state["tentative_losses"]
     if losses:
         first_loss = losses[0]
         failures = [failure for failure in failures if failure.number > first_loss["since_result"]]

@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.catalogue.metrics import ERROR_RATE
 from graphrag_eval_async.helpers.text import one_line
-from graphrag_eval_async.reports.changes import MixChange, ScoreChange, mix_change, score_changes
+from graphrag_eval_async.reports.changes import (
+    MixChange,
+    ScoreChange,
+    mix_change,
+    score_changes,
+    tentative_losses,
+)
 from graphrag_eval_async.reports.history import EVERY
 
 if TYPE_CHECKING:
@@ -23,6 +29,8 @@ RESULTS_BEFORE_VERDICT = 2 * EVERY
 LISTED_CHANGES = 4
 """Maximum number of changes of one direction that the line names."""
 
+TENTATIVE_ERROR = 0.01
+"""About the share of looks at a run whose scores stay the same that find a tentative loss."""
 
 MAX_NAME = 60
 """Maximum number of characters of the name of a template in the line."""
@@ -32,6 +40,8 @@ class StateKind(StrEnum):
     """What the results so far say about changes of the scores."""
 
     WORSE = "worse"
+    PERHAPS_WORSE = "perhaps_worse"
+    """No change is certain, but there are tentative losses."""
     BETTER = "better"
     STEADY = "steady"
     TOO_EARLY = "too_early"
@@ -45,8 +55,10 @@ class RunState:
     Attributes:
         kind: whether the run got worse or better; worse, if it did both.
         text: the state in one line. It may quote names of templates from outside.
-        since: when the first of the `changes` began; None without a change, or without its time.
-        changes: what changed, losses first.
+        since: when the change that `text` names first began; None without a change, or without its
+            time.
+        changes: what certainly changed, losses first.
+        tentative_losses: what perhaps got worse; empty if anything certainly changed.
         mix: how the mix of templates changed; None if it did not.
     """
 
@@ -54,6 +66,7 @@ class RunState:
     text: str
     since: datetime | None = None
     changes: tuple[ScoreChange, ...] = ()
+    tentative_losses: tuple[ScoreChange, ...] = ()
     mix: MixChange | None = None
 
     def as_dict(self) -> dict[str, Any]:
@@ -61,12 +74,16 @@ class RunState:
         state = asdict(self)
         state["kind"] = self.kind.value
         state["since"] = _iso_time(self.since)
-        state["changes"] = [
-            asdict(change) | {"since": _iso_time(change.since)} for change in self.changes
-        ]
+        state["changes"] = [_change_as_dict(change) for change in self.changes]
+        state["tentative_losses"] = [_change_as_dict(change) for change in self.tentative_losses]
         if self.mix is not None:
-            state["mix"] = asdict(self.mix) | {"since": _iso_time(self.mix.since)}
+            state["mix"] = _change_as_dict(self.mix)
         return state
+
+
+def _change_as_dict(change: ScoreChange | MixChange) -> dict[str, Any]:
+    """Return a change as JSON has it; its time is in ISO 8601."""
+    return asdict(change) | {"since": _iso_time(change.since)}
 
 
 def _iso_time(time: datetime | None) -> str | None:
@@ -85,11 +102,14 @@ def run_state(
 ) -> RunState:
     """Return the state of a run.
 
-    With a probability of `level`, no change is ever told in a run in which each template keeps its
-    mean of each score, however often you look and however the mix of templates moves. Half of the
-    error probability is for all results, and half for the templates, in the order in which they
-    appeared. A tenth of each is for the error rate, the rest for the `scores`. Changes of the mix
-    have the same error probability of their own.
+    With a probability of `level`, no change is ever certain in a run in which each template keeps
+    its mean of each score, however often you look and however the mix of templates moves. Half of
+    the error probability is for all results, and half for the templates. A tenth of each is for the
+    error rate, the rest for the `scores`. Changes of the mix have the same error probability of
+    their own.
+
+    If no change is certain, losses are tentative that would be clear if this were the only look, at
+    an error probability of `TENTATIVE_ERROR`.
 
     Args:
         courses: how the scores of all results and of templates moved.
@@ -108,27 +128,37 @@ def run_state(
 
     error = 1 - level
     changes = score_changes(courses.checkpoints, scores, error)
-    losses = [change for change in changes if change.is_loss]
-    gains = [change for change in changes if not change.is_loss]
+    losses = _most_telling_first([change for change in changes if change.is_loss])
+    gains = _most_telling_first([change for change in changes if not change.is_loss])
+    tentative: list[ScoreChange] = []
+    if not changes:
+        tentative = tentative_losses(courses.checkpoints, scores, TENTATIVE_ERROR)
+        tentative = _most_telling_first(tentative)
     mix = mix_change(courses.checkpoints, error)
-    if losses or gains:
-        kind = StateKind.WORSE if losses else StateKind.BETTER
+
+    if losses:
+        kind = StateKind.WORSE
+    elif gains:
+        kind = StateKind.BETTER
+    elif tentative:
+        kind = StateKind.PERHAPS_WORSE
     elif scores:
         kind = StateKind.STEADY
     else:
         kind = StateKind.NO_SCORES
-    ordered = (*_most_telling_first(losses), *_most_telling_first(gains))
+    named = [*losses, *gains, *tentative]
     return RunState(
         kind=kind,
         text=_state_in_words(
             kind,
-            ordered,
+            named,
             mix,
             has_many_scores=len(scores) > 1,
-            is_over_results=any(change.template in uneven_groups for change in ordered),
+            is_over_results=any(change.template in uneven_groups for change in named),
         ),
-        since=ordered[0].since if ordered else None,
-        changes=ordered,
+        since=named[0].since if named else None,
+        changes=(*losses, *gains),
+        tentative_losses=tuple(tentative),
         mix=mix,
     )
 
@@ -158,31 +188,40 @@ def _state_in_words(
 
     Args:
         kind: whether it got worse or better.
-        changes: what changed, losses first.
+        changes: what changed, certainly or perhaps, losses first.
         mix: how the mix of templates changed.
         has_many_scores: whether several scores are watched, so that changes name theirs.
         is_over_results: whether to say that means are over results, not over questions.
     """
-    told_mix = "" if mix is None else _mix_in_words(mix)
+    mix_in_words = "" if mix is None else _mix_in_words(mix)
     if kind is StateKind.NO_SCORES:
         return "No score from 0 to 1 so far"
     if kind is StateKind.STEADY:
-        return f"Steady: {told_mix}; each template is steady" if told_mix else "Steady"
+        return f"Steady: {mix_in_words}; each template is steady" if mix_in_words else "Steady"
 
+    first = changes[0]
+    since = _since_in_words(first.since, first.since_result)
     losses = [change for change in changes if change.is_loss]
     gains = [change for change in changes if not change.is_loss]
-    since = _since_in_words(changes[0].since, changes[0].since_result)
     parts = []
     if losses:
-        told = _changes_in_words(losses, changes[0], has_many_scores=has_many_scores)
-        parts.append(f"Getting worse {since}: {told}")
+        verb = "Perhaps getting worse" if kind is StateKind.PERHAPS_WORSE else "Getting worse"
+        losses_in_words = _changes_in_words(losses, first, has_many_scores=has_many_scores)
+        parts.append(f"{verb} {since}: {losses_in_words}")
     if gains:
-        told = _changes_in_words(gains, changes[0], has_many_scores=has_many_scores)
-        parts.append(f"better: {told}" if losses else f"Getting better {since}: {told}")
+        gains_in_words = _changes_in_words(gains, first, has_many_scores=has_many_scores)
+        introduction = "better" if losses else f"Getting better {since}"
+        parts.append(f"{introduction}: {gains_in_words}")
+
+    remarks = []
     if is_over_results:
-        parts[-1] += " (means over results)"
-    if told_mix:
-        parts.append(f"apart from that, {told_mix}")
+        remarks.append("means over results")
+    if kind is StateKind.PERHAPS_WORSE:
+        remarks.append("not certain yet")
+    if remarks:
+        parts[-1] += f" ({', '.join(remarks)})"
+    if mix_in_words:
+        parts.append(f"apart from that, {mix_in_words}")
     return "; ".join(parts)
 
 
@@ -198,10 +237,12 @@ def _changes_in_words(
     """
     listed = []
     for change in changes[:LISTED_CHANGES]:
-        told = _change_in_words(change, has_many_scores=has_many_scores)
-        if abs(change.since_result - first.since_result) > EVERY:
-            told += f" {_since_in_words(change.since, change.since_result)}"
-        listed.append(told)
+        in_words = _change_in_words(change, has_many_scores=has_many_scores)
+        results_apart = abs(change.since_result - first.since_result)
+        # Changes that are one checkpoint apart most likely began together.
+        if results_apart > EVERY:
+            in_words += f" {_since_in_words(change.since, change.since_result)}"
+        listed.append(in_words)
     if len(changes) > LISTED_CHANGES:
         listed.append(f"and {len(changes) - LISTED_CHANGES} more")
     return ", ".join(listed)

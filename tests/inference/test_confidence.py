@@ -18,6 +18,7 @@ from graphrag_eval_async.inference.confidence import (
     TOLERANCE,
     confidence_sequence,
     differ,
+    seem_to_differ,
 )
 
 if TYPE_CHECKING:
@@ -133,6 +134,65 @@ def test_means_differ_if_the_wealth_against_each_common_mean_is_large(
         is_enough = expected and least > 0.01
         assert differ(weights_of(higher), weights_of(lower), error) == is_enough
         assert differ(weights_of(lower), weights_of(higher), error) == is_enough
+
+
+@pytest.mark.parametrize("error", [0.5, 0.1])
+@pytest.mark.parametrize("chance", [0.2, 0.5, 0.9])
+def test_exact_probability_that_a_growing_histogram_ever_differs(
+    chance: float, error: float
+) -> None:
+    coins_before = 12
+    coins_after = 20
+    wrong = 0.0
+    for heads_before in range(coins_before + 1):
+        first = weights_of([1.0] * heads_before + [0.0] * (coins_before - heads_before))
+        # The probability of each number of heads so far, if no look has found a difference.
+        chances = {0: chance_of_heads(heads_before, coins_before, chance)}
+        for coins in range(1, coins_after + 1):
+            tossed = dict.fromkeys(range(coins + 1), 0.0)
+            for heads, chance_so_far in chances.items():
+                tossed[heads + 1] += chance_so_far * chance
+                tossed[heads] += chance_so_far * (1 - chance)
+            chances = {}
+            for heads, chance_so_far in tossed.items():
+                second = weights_of([1.0] * heads + [0.0] * (coins - heads))
+                if chance_so_far > 0 and differ(first, second, error):
+                    wrong += chance_so_far
+                else:
+                    chances[heads] = chance_so_far
+    assert 0 < wrong <= error
+
+
+COINS = [(190, 200, 20, 30), (60, 100, 10, 40), (5, 100, 9, 40), (500, 1000, 70, 100)]
+"""Heads and coins before, and heads and coins after."""
+
+
+@pytest.mark.parametrize("coins", COINS, ids=str)
+def test_the_best_bets_on_coins_win_their_likelihood_ratio(
+    coins: tuple[int, int, int, int],
+) -> None:
+    heads_before, before, heads_after, after = coins
+    first = weights_of([1.0] * heads_before + [0.0] * (before - heads_before))
+    second = weights_of([1.0] * heads_after + [0.0] * (after - heads_after))
+    log_ratio = -log_likelihood(heads_before + heads_after, before + after)
+    log_ratio += log_likelihood(heads_before, before) + log_likelihood(heads_after, after)
+    # There are only so many games, so the best of them wins a little less than the best bet.
+    assert not seem_to_differ(first, second, p_value(log_ratio))
+    assert seem_to_differ(first, second, p_value(0.9 * log_ratio))
+    assert seem_to_differ(second, first, p_value(0.9 * log_ratio))
+    # All games together win less than the best one.
+    assert not differ(first, second, p_value(0.9 * log_ratio))
+
+
+def log_likelihood(heads: int, coins: int) -> float:
+    """The logarithm of the largest likelihood of that many heads."""
+    chance = heads / coins
+    return heads * log(chance) + (coins - heads) * log(1 - chance)
+
+
+def p_value(log_ratio: float) -> float:
+    """The probability that chi squared with one degree of freedom is twice as large."""
+    return math.erfc(math.sqrt(log_ratio))
 
 
 def chance_of_heads(heads: int, coins: int, chance: float) -> float:

@@ -57,6 +57,15 @@ def first_change(
     return None
 
 
+def of_one_template(random: Random, _number: int, _results: int) -> tuple[str, float]:
+    return "t", float(random.random() < 0.9)
+
+
+def of_five_templates(random: Random, _number: int, _results: int) -> tuple[str, float]:
+    place = random.randrange(5)
+    return f"t{place}", float(random.random() < 0.95 - place / 10)
+
+
 def shifting(random: Random, number: int, results: int) -> tuple[str, float]:
     """The hard template's share rises from 20% to 64%; each template's mean stays the same."""
     share = 0.2 if number <= results / 2 else 0.64
@@ -88,7 +97,15 @@ def in_waves(random: Random, number: int, _results: int) -> tuple[str, float]:
 
 # At a level of 50%, so that a mistake of the method has room to show.
 @pytest.mark.parametrize(
-    ("mix", "runs"), [(shifting, 300), (drifting, 100), (sorted_by_template, 100), (in_waves, 100)]
+    ("mix", "runs"),
+    [
+        (of_one_template, 300),
+        (of_five_templates, 100),
+        (shifting, 300),
+        (drifting, 100),
+        (sorted_by_template, 100),
+        (in_waves, 100),
+    ],
 )
 def test_a_change_of_the_mix_is_no_change_of_scores(
     mix: Callable[[Random, int, int], tuple[str, float]], runs: int
@@ -145,6 +162,107 @@ def test_a_real_fall_is_found_and_dated(fallen: dict[str, float], most_results: 
         assert change.before - change.after > 0.15
         if len(fallen) == 1:
             assert change.template == "lines_between"
+
+
+FALLS = {
+    "the second of five templates": (
+        {"a": 0.9, "b": 0.95, "c": 0.8, "d": 0.6, "e": 0.85}, {"b": 0.73}, 300, 800,
+    ),
+    "one template of four": (TEMPLATES, {"lines_between": 0.3}, 50, 100),
+    "the only template": ({"t": 0.9}, {"t": 0.7}, 100, 250),
+    "all templates": (TEMPLATES, {name: mean - 0.15 for name, mean in TEMPLATES.items()}, 200, 700),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("means", "fallen", "results_to_doubt", "results_to_certainty"), FALLS.values(), ids=FALLS
+)
+def test_most_falls_are_tentative_soon_and_certain_later(
+    means: dict[str, float],
+    fallen: dict[str, float],
+    results_to_doubt: int,
+    results_to_certainty: int,
+) -> None:
+    runs = 10
+    results_before = 2000
+    in_doubt = 0
+    certain = 0
+    for seed in range(runs):
+        random = Random(seed)
+
+        def draw(means: dict[str, float], random: Random = random) -> tuple[str, float]:
+            template = random.choice([*means])
+            return template, float(random.random() < means[template])
+
+        history = history_of(draw(means) for _ in range(results_before))
+        for number in range(1, results_to_certainty + 1):
+            template, value = draw(means | fallen)
+            history.add(seen({SCORE: value}, template))
+            if number == results_to_doubt:
+                kind = state_of(history).kind
+                in_doubt += kind in {StateKind.PERHAPS_WORSE, StateKind.WORSE}
+        certain += state_of(history).kind is StateKind.WORSE
+    assert in_doubt >= 0.7 * runs
+    assert certain >= 0.7 * runs
+
+
+def test_a_run_without_changes_is_hardly_ever_perhaps_worse() -> None:
+    looks = 0
+    in_doubt = 0
+    for seed in range(30):
+        random = Random(seed)
+        history = History()
+        for number in range(1, 1501):
+            template, value = of_five_templates(random, number, 1500)
+            history.add(seen({SCORE: value}, template))
+            if number % EVERY == 0:
+                looks += 1
+                in_doubt += state_of(history).kind is StateKind.PERHAPS_WORSE
+    assert in_doubt / looks <= 0.01
+
+
+TENTATIVE = (
+    [("a", 1.0), ("b", 1.0)] * 100 + [("a", 1.0), ("b", 0.0)] * 5 + [("a", 1.0), ("b", 1.0)] * 20
+)
+"""Results of two templates. After 200 of them, five of the second template are wrong."""
+
+TENTATIVE_SCORES = "b 1.00 to 0.80, steps_score 1.00 to 0.90"
+
+
+def test_a_tentative_loss_is_no_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    at_times(monkeypatch, 1.0)
+    state = state_of(history_of(TENTATIVE))
+    assert state.kind is StateKind.PERHAPS_WORSE
+    assert state.text == (
+        f"Perhaps getting worse since 15 Jan 08:03 UTC: {TENTATIVE_SCORES} (not certain yet)"
+    )
+    assert state.changes == ()
+    assert [loss.template for loss in state.tentative_losses] == ["b", None]
+    assert state.since == state.tentative_losses[0].since
+    as_json = json.loads(json.dumps(state.as_dict()))
+    assert (as_json["kind"], as_json["changes"]) == ("perhaps_worse", [])
+    assert (
+        as_json["tentative_losses"][0]["since"] == as_json["since"] == "2027-01-15T08:03:20+00:00"
+    )
+
+
+def test_a_tentative_loss_says_that_means_are_over_results() -> None:
+    courses = history_of(TENTATIVE, restored=True).courses()
+    assert run_state(courses, [SCORE], LEVEL, uneven_groups=["b"]).text == (
+        f"Perhaps getting worse since result 200: {TENTATIVE_SCORES} "
+        "(means over results, not certain yet)"
+    )
+
+
+def test_a_tentative_gain_is_not_told() -> None:
+    results = [(template, 1 - value) for template, value in TENTATIVE]
+    assert state_of(history_of(results)).text == "Steady"
+
+
+def test_errors_may_be_tentative_losses() -> None:
+    results = [(name, value or None) for name, value in TENTATIVE]
+    text = state_of(history_of(results, restored=True)).text
+    assert text.startswith("Perhaps getting worse since result 200: errors of b 0% to 20%")
 
 
 def test_a_fall_within_a_shift_of_the_mix_is_found() -> None:
@@ -328,6 +446,18 @@ PROGRESS = {
     "one question": (
         {"phase": Phase.RUNNING, "results": 0, "done": 0, "total": 1, "rate": 0.0},
         "0 of 1 question, 0.0 results/s",
+    ),
+    "repeats": (
+        {"phase": Phase.RUNNING, "results": 2400, "done": 240, "total": 240, "rate": 0.1},
+        "2,400 results of 240 questions, 0.1 results/s",
+    ),
+    "repeats, not all asked": (
+        {"phase": Phase.RUNNING, "results": 2400, "done": 120, "total": 240, "rate": 0.1},
+        "2,400 results, 120 of 240 questions, 0.1 results/s",
+    ),
+    "repeats of one question": (
+        {"phase": Phase.RUNNING, "results": 2, "done": 1, "total": 1, "rate": 0.1},
+        "2 results of 1 question, 0.1 results/s",
     ),
     "no reference set": (
         {"phase": Phase.RUNNING, "results": 1, "rate": 0.5},

@@ -114,12 +114,26 @@ def change(
     }
 
 
-STEADY: dict[str, Any] = {"kind": "steady", "text": "Steady", "since": None, "changes": []}
+STEADY: dict[str, Any] = {
+    "kind": "steady",
+    "text": "Steady",
+    "since": None,
+    "changes": [],
+    "tentative_losses": [],
+}
 WORSE: dict[str, Any] = {
     "kind": "worse",
     "text": "Getting worse since 14:33 UTC: steps_score of lines 0.95 to 0.73",
     "since": "2026-11-29T14:33:00+00:00",
     "changes": [change("lines", "steps_score", 0.95, 0.73)],
+    "tentative_losses": [],
+}
+PERHAPS_WORSE: dict[str, Any] = {
+    "kind": "perhaps_worse",
+    "text": "Perhaps getting worse since 14:33 UTC: lines 0.95 to 0.73 (not certain yet)",
+    "since": "2026-11-29T14:33:00+00:00",
+    "changes": [],
+    "tentative_losses": [change("lines", "steps_score", 0.95, 0.73)],
 }
 
 PROGRESS = {

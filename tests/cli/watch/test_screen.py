@@ -13,6 +13,7 @@ from graphrag_eval_async.cli.commands.watch.screen import render
 from tests.cli.watch.support import (
     ALERT,
     JUDGE,
+    PERHAPS_WORSE,
     STEADY,
     WORSE,
     change,
@@ -68,6 +69,7 @@ def test_golden(name: str) -> None:
     "state",
     [
         pytest.param(WORSE, id="worse"),
+        pytest.param(PERHAPS_WORSE, id="perhaps worse"),
         pytest.param(STEADY, id="steady"),
         pytest.param(
             {**STEADY, "kind": "too_early", "text": "Too early to say: 3 of about 100 results"},
@@ -179,6 +181,20 @@ def test_the_most_fallen_templates_come_before_the_lowest() -> None:
     assert "  ▲ 2.0%  " in lines[start + 2]
     assert "▲ from 0.50" in lines[start + 3]
     assert "-0.040" in lines[start + 4]
+
+
+def test_a_template_that_perhaps_fell_comes_first_without_a_clear_change() -> None:
+    lines = shown(facts(judged=False, state=PERHAPS_WORSE), 100, 40)
+    start = lines.index(next(line for line in lines if line.startswith("templates, fallen first")))
+    assert lines[start + 1].startswith("lines ")
+    assert "▼" not in lines[start + 1]
+
+
+def test_a_tentative_loss_is_yellow() -> None:
+    run = facts(state=PERHAPS_WORSE)
+    line = render(run, courses(run), 100, 40)[0]
+    assert line.plain == PERHAPS_WORSE["text"]
+    assert [str(span.style) for span in line.spans] == ["bold yellow"]
 
 
 def test_a_template_without_recent_results_shows_all() -> None:

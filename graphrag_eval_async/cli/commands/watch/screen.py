@@ -30,7 +30,12 @@ MAX_PROGRESS_LINES = 3
 MAX_ALERTS = 3
 """Maximum number of alerts that are shown; a line says how many more there are."""
 
-STATE_STYLES = {"worse": "bold red", "better": "bold green", "steady": "bold green"}
+STATE_STYLES = {
+    "worse": "bold red",
+    "perhaps_worse": "bold yellow",
+    "better": "bold green",
+    "steady": "bold green",
+}
 """Styles of the line of the state, by its kind; that of other kinds is bold."""
 
 

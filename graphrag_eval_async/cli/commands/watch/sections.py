@@ -332,13 +332,11 @@ def _recent_or_mean(statistics: Mapping[str, Any], facts: Mapping[str, Any]) -> 
 
 
 def _falls_of_templates(state: Mapping[str, Any]) -> dict[str, float]:
-    """Return the greatest clear fall of a score of each template, by template.
-
-    Templates of which no score fell are missing.
+    """Return by how much the scores of templates fell, clearly or perhaps: for each template, the
+    most.
     """
     falls: dict[str, float] = {}
-    for change in state["changes"]:
-        # A change whose template is None is one of all results.
+    for change in [*state["changes"], *state["tentative_losses"]]:
         if change["is_loss"] and change["template"] is not None:
             fall = abs(change["after"] - change["before"])
             falls[change["template"]] = max(fall, falls.get(change["template"], 0.0))
