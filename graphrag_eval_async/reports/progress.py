@@ -67,14 +67,24 @@ class RunProgress:
 
     def _running_parts(self) -> list[str]:
         """Return the parts of the line of a run that goes on."""
-        if self.total is None:
-            parts = [counted(self.results, "result")]
-        else:
-            parts = [f"{self.done:,} of {counted(self.total, 'question')}"]
-        parts.append(f"{self.rate:.1f} results/s")
+        parts = [self._counts(), f"{self.rate:.1f} results/s"]
         if self.eta_seconds is not None:
             parts.append(f"about {duration_in_words(self.eta_seconds)} left")
         return parts
+
+    def _counts(self) -> str:
+        """Return how many questions were answered and, if some were several times, how many results
+        there are.
+        """
+        results = counted(self.results, "result")
+        if self.total is None:
+            return results
+        questions = counted(self.total, "question")
+        if self.results <= self.done:
+            return f"{self.done:,} of {questions}"
+        if self.done == self.total:
+            return f"{results} of {questions}"
+        return f"{results}, {self.done:,} of {questions}"
 
     def as_dict(self) -> dict[str, Any]:
         """Return the progress as JSON has it, with its `text`; times are in ISO 8601."""
