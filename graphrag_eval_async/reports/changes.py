@@ -29,13 +29,13 @@ ERROR_RATE_SHARE = 0.1
 ALL_RESULTS_SHARE = 0.5
 """The share of the error probability that all results get; the templates share the rest."""
 
-FIRST_DENOMINATOR = 9
-"""Where the shares of numbers begin; see `_share_of_number`. Chosen: if it is larger, the shares of
-the first numbers are smaller, and those of later ones are larger.
+FIRST_LOGARITHM = 9
+"""Whose logarithm the first share of `_share_of_number` begins with. Chosen: a larger number would
+leave less for the first starts, and more for later ones.
 """
 
 LEAST_SHARE_CHANGE = 0.1
-"""Least change of the share of a template that is told. Chosen: less moves a mean little."""
+"""Least change of the share of a template that is reported. Chosen: less moves a mean little."""
 
 NO_VALUES = ScoreValues(size=0, total=0.0, squares=0.0, weights=(0.0,) * (BINS + 1))
 
@@ -242,14 +242,15 @@ def _starts(checkpoints: Sequence[Checkpoint]) -> list[Checkpoint]:
 def _share_of_number(number: int) -> float:
     """Return the share of an error probability that a number gets, from 1 on.
 
-    The shares of all numbers together are 1, so an error probability can be split among starts,
-    looks or templates without knowing how many there will be. The share of n is
-    ``c / log(n + c') - c / log(n + 1 + c')``. In the sum, all terms cancel but the first, which is
-    1. It is about ``c / (n log(n) ** 2)``, which falls more slowly than ``1 / n ** 2``.
+    The shares of all numbers add up to 1, so an error probability can be split among starts, looks
+    or templates without knowing how many there will be. The share of n is the difference of two
+    neighbouring terms, ``log(9) / log(n + 8)`` and ``log(9) / log(n + 9)``, where 9 is
+    `FIRST_LOGARITHM`. In the sum, all terms cancel but the first one, which is 1. The share is
+    about ``log(9) / (n log(n) ** 2)``, which falls more slowly than ``1 / n ** 2``.
     """
-    first_term = 1 / log(FIRST_DENOMINATOR)
-    denominator = FIRST_DENOMINATOR + number - 1
-    return (1 / log(denominator) - 1 / log(denominator + 1)) / first_term
+    scale = log(FIRST_LOGARITHM)
+    place = FIRST_LOGARITHM + number - 1
+    return scale / log(place) - scale / log(place + 1)
 
 
 def _share_of_group(template: str | None, start: Checkpoint) -> float:
@@ -263,7 +264,10 @@ def _share_of_group(template: str | None, start: Checkpoint) -> float:
         return 1.0
     if template is None:
         return ALL_RESULTS_SHARE
-    return (1 - ALL_RESULTS_SHARE) / len(_separate_templates(start))
+    template_count = len(start.values)
+    if OTHER_TEMPLATES in start.values:
+        template_count -= 1
+    return (1 - ALL_RESULTS_SHARE) / template_count
 
 
 def _time_of(checkpoint: Checkpoint) -> datetime | None:
@@ -301,28 +305,30 @@ def _clearest_changes(
     changes = []
     for metric, share in share_by_metric.items():
         for template in groups:
-            clearest: ScoreChange | None = None
-            largest = 0.0
+            clearest_z_squared = 0.0
+            change: ScoreChange | None = None
             for start in _starts(checkpoints):
                 splits = _splits(start, checkpoints[-1], template, metric)
                 if not splits:
                     continue
                 contrast = _contrast(splits)
                 error = share * error_of_test(template, start)
-                if contrast.z_squared <= largest or _is_surely_chance(contrast, error):
+                is_clearer = contrast.z_squared > clearest_z_squared
+                if not is_clearer or _is_surely_chance(contrast, error):
                     continue
-                if is_difference(*_at_same_mix(splits), error):
-                    largest = contrast.z_squared
-                    clearest = _score_change(template, metric, start, contrast)
-            if clearest is not None:
-                changes.append(clearest)
+                weights_before, weights_after = _at_same_mix(splits)
+                if is_difference(weights_before, weights_after, error):
+                    clearest_z_squared = contrast.z_squared
+                    change = _score_change(template, metric, start, contrast)
+            if change is not None:
+                changes.append(change)
     return changes
 
 
 def _score_change(
     template: str | None, metric: str, start: Checkpoint, contrast: Contrast
 ) -> ScoreChange:
-    """Return the change of a metric from before a checkpoint to after it.
+    """Return a change of a metric that began at a checkpoint.
 
     Args:
         template: the template whose results count; None for all results.

@@ -85,17 +85,21 @@ class Course(NamedTuple):
     def recents(self, score: str, results: int) -> list[float | None]:
         """Return the mean of recent values of a score at each point after the first one.
 
+        The recent values of a point begin at the nearest earlier point with at least `results`
+        results in between. If there is no such point, all values up to the point count.
+
         Args:
             score: the name of the score.
-            results: how many results before a point count at least, if there are as many.
+            results: the least number of recent results.
         """
         means = []
-        start = 0
+        # Later points have later starts, so the search continues where it stopped.
+        start_index = 0
         for point in self.points[1:]:
-            last_start = point.results - max(1, results)
-            while self.points[start + 1].results <= last_start:
-                start += 1
-            means.append(_mean_between(score, self.points[start], point))
+            results_before_recent = point.results - max(1, results)
+            while self.points[start_index + 1].results <= results_before_recent:
+                start_index += 1
+            means.append(_mean_between(score, self.points[start_index], point))
         return means
 
 
