@@ -24,18 +24,15 @@ from graphrag_eval_async import (
     UsageError,
     compare,
     compute_aggregates,
-    load_reference,
     read_jsonl,
     run_evaluation,
     run_evaluation_sync,
 )
 from graphrag_eval_async.records.line import MAX_LINE_BYTES, MAX_RESULT_BYTES
-from tests.support.data import answer, heavy, templates
+from tests.support.data import REFERENCE, answer, heavy, templates
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-REFERENCE = load_reference(templates(3))
 
 
 async def test_results_stand_in_the_order_of_the_reference() -> None:

@@ -23,7 +23,6 @@ from graphrag_eval_async.steps import comparators
 from graphrag_eval_async.steps.failure import CLASSES
 from tests.steps import test_comparators
 from tests.support.deadlines import PROCESS_SECONDS
-from tests.test_imports import RANK
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "graphrag_eval_async"
@@ -156,18 +155,6 @@ def test_the_list_of_long_tests_has_all() -> None:
 CONTRIBUTING = (ROOT / "docs" / "contributing.md").read_text()
 MULTILINE_DOTALL = re.MULTILINE | re.DOTALL
 PYTHON_OF_CONTRIBUTING = re.findall(r"^```python\n(.*?)^```$", CONTRIBUTING, MULTILINE_DOTALL)
-
-
-def test_the_map_has_the_packages_in_their_order() -> None:
-    names = [
-        name
-        for row in re.findall(r"^\| (`.*?) \|", CONTRIBUTING, re.MULTILINE)
-        for name in row.split(", ")
-    ]
-    names = [name.strip("`") for name in names]
-    ranks = [RANK[name] for name in names]
-    assert ranks == sorted(ranks)
-    assert {path.parent.name for path in PACKAGE.glob("*/__init__.py")} <= {*names}
 
 
 def test_the_comparator_of_contributing_works(monkeypatch: pytest.MonkeyPatch) -> None:

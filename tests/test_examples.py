@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from contextlib import aclosing
-from pathlib import Path
 from runpy import run_path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
@@ -20,10 +19,12 @@ from graphrag_eval_async import (
 from graphrag_eval_async.records.snapshots import counts_of
 from tests.cli.judged import KEY, serving
 from tests.support.example_server import endpoint
+from tests.support.examples import EXAMPLES, WITH_FRAMEWORKS
 from tests.support.shell import Shell
 
-ROOT = Path(__file__).parents[1]
-EXAMPLES = ROOT / "examples"
+if TYPE_CHECKING:
+    from pathlib import Path
+
 SCRIPTS = {
     "calibrate_judge.py": 5,
     "execute_queries.py": 4,
@@ -36,8 +37,6 @@ SCRIPTS = {
 }
 """And how many lines they print."""
 
-WITH_FRAMEWORKS = {"agents_processor.py": 6, "langchain_handler.py": 6}
-"""Those that need the extra `examples`; they run in `tests/traces/frameworks`."""
 
 WITH_LADYBUG = "execute_cypher.py"
 """It needs the extra `cypher`."""

@@ -16,7 +16,7 @@ from graphrag_eval_async import RunningAggregates
 from graphrag_eval_async.inference.confidence import confidence_sequence
 from tests.aggregates.made import aggregated, result
 from tests.aggregates.strategies import scored
-from tests.inference.test_confidence import weights_of
+from tests.support.histograms import weights_of
 
 
 def quantile(values: list[float], percent: int) -> float:

@@ -9,32 +9,13 @@ import orjson
 import pytest
 
 from tests.cli.support import Folder, run
+from tests.support.comparisons import BETTER, GOOD, WORSE, result, scored_in
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
 GOLDEN = Path(__file__).parent / "compared"
-
-
-def result(question: str, template: str, **more: Any) -> dict[str, Any]:
-    return {"template_id": template, "question_id": question, "status": "success", **more}
-
-
-def scored(template: str, values: Sequence[float], **more: Any) -> list[dict[str, Any]]:
-    return [
-        result(f"{template}-{i}", template, steps_score=value, **more)
-        for i, value in enumerate(values)
-    ]
-
-
-GOOD = scored("lines", [0.5] * 40, total_tokens=900) + scored(
-    "very long names of templates", [1.0] * 12
-)
-BETTER = scored("lines", [1.0] * 40, total_tokens=1200) + GOOD[40:]
-WORSE = scored("lines", [0.5] * 40, total_tokens=1200) + scored(
-    "very long names of templates", [0.05 * i for i in range(12)]
-)
 
 
 def both(folder: Folder, baseline: Sequence[Any], candidate: Sequence[Any]) -> list[str]:
@@ -72,9 +53,9 @@ def test_a_regression_is_told(folder: Folder, capfd: pytest.CaptureFixture[str])
     assert run(*both(folder, GOOD, WORSE), "--fail-on-regression", "--level", "0.9999999") == 0
 
 
-FIFTY = scored("t", [1.0] * 50)
-FIVE = scored("t", [0.0] * 5 + [1.0] * 45)
-JUDGED = scored(
+FIFTY = scored_in("t", [1.0] * 50)
+FIVE = scored_in("t", [0.0] * 5 + [1.0] * 45)
+JUDGED = scored_in(
     "t", [1.0] * 20, answer_f1=1.0, answer_relevance=0.5, elapsed_sec=2.0, reference_steps=[[]]
 )
 FAILING = JUDGED[:12] + [
@@ -85,8 +66,8 @@ UNJUDGED = JUDGED[:12] + [
     each | {"answer_f1": None, "answer_eval_error": "timeout: x"} for each in JUDGED[12:]
 ]
 LOWER = {"outputs": ["noise"], "lower_is_better": ["noise"]}
-QUIET = scored("t", [1.0] * 20, noise=0.2, judge=LOWER)
-NOISY = scored("t", [1.0] * 20, noise=0.5, judge=LOWER)
+QUIET = scored_in("t", [1.0] * 20, noise=0.2, judge=LOWER)
+NOISY = scored_in("t", [1.0] * 20, noise=0.5, judge=LOWER)
 DROP = "may get worse by at most"
 
 
@@ -201,7 +182,7 @@ def test_gates(
     assert run("report", files[1], "--baseline", files[0], *gates.split()) == code
 
 
-TWENTY = scored("t", [1.0] * 20)
+TWENTY = scored_in("t", [1.0] * 20)
 LACKING = (
     "8 of 20 questions of the baseline are missing from the candidate: t-12, t-13, t-14, t-15, "
     "t-16,"
@@ -232,7 +213,7 @@ def test_missing_questions_fail_each_gate(
 def test_nothing_to_compare_fails_the_gate(
     folder: Folder, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    command = both(folder, GOOD, scored("other", [1.0] * 5))
+    command = both(folder, GOOD, scored_in("other", [1.0] * 5))
     assert run(*command) == 0
     capfd.readouterr()
     assert run(*command, "--fail-on-regression") == 1
@@ -269,7 +250,7 @@ def test_primary_metrics_of_a_configuration(
 
 
 def test_plans(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:
-    one = folder.lines(*scored("t", [0.0, 1.0] * 10), name="a")
+    one = folder.lines(*scored_in("t", [0.0, 1.0] * 10), name="a")
     assert run("plan", "--detect", "0.1", one) == 0
     out, _ = capfd.readouterr()
     start = (

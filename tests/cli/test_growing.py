@@ -9,7 +9,7 @@ import pytest
 
 from graphrag_eval_async import GraphragEvalWarning, compare
 from tests.cli.support import run, to_jsonl
-from tests.cli.test_compare import GOOD, WORSE
+from tests.support.comparisons import GOOD, WORSE
 
 if TYPE_CHECKING:
     from tests.cli.support import Folder

@@ -11,8 +11,7 @@ import pytest
 from tests.cli.support import Folder, failed, question, response, run
 from tests.traces.otlp import line as span_line
 from tests.traces.otlp import span
-from tests.traces.scenario import ANSWER, ANTHROPIC, CHAT, EVENTS
-from tests.traces.test_formats import REFERENCE
+from tests.traces.scenario import ANSWER, ANTHROPIC, CHAT, EVENTS, REFERENCE
 
 
 def test_every_problem_of_a_reference(folder: Folder, capfd: pytest.CaptureFixture[str]) -> None:

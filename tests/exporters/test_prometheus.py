@@ -33,8 +33,9 @@ from graphrag_eval_async.exporters.prometheus_metrics import (
 )
 from graphrag_eval_async.records.snapshots import mean_of_questions
 from tests.cli.support import REFERENCE, failed, response, run
-from tests.monitor.test_dashboard import fetch
+from tests.support.dashboard import fetch
 from tests.support.deadlines import WAIT_SECONDS, until
+from tests.support.prometheus import Values, get, scrape
 from tests.support.summaries import JUDGE, LAG, MODEL, with_answers
 
 if TYPE_CHECKING:
@@ -43,33 +44,6 @@ if TYPE_CHECKING:
 
 pytest.importorskip("prometheus_client", reason="needs the extra prometheus")
 from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.parser import text_string_to_metric_families
-
-Values = dict[tuple[str, tuple[tuple[str, str], ...]], float]
-
-
-def scrape(collector: PrometheusCollector) -> Values:
-    """What the client's own parser finds in a scrape, by name and labels, in which nothing comes
-    twice.
-    """
-    registry = CollectorRegistry()
-    registry.register(collector)
-    return parsed(generate_latest(registry).decode())
-
-
-def parsed(text: str) -> Values:
-    found: Values = {}
-    for family in text_string_to_metric_families(text):
-        for sample in family.samples:
-            key = sample.name.removeprefix(PREFIX), tuple(sorted(sample.labels.items()))
-            assert key not in found
-            assert all(sample.labels.values()), "Prometheus takes an empty value for no label"
-            found[key] = sample.value
-    return found
-
-
-def get(found: Values, name: str, **labels: str) -> float | None:
-    return found.get((name, tuple(sorted(labels.items()))))
 
 
 def responses(count: int) -> list[Any]:

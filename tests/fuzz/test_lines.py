@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 import orjson
 import pytest
 
-from graphrag_eval_async import evaluate_stream, load_reference
+from graphrag_eval_async import evaluate_stream
 from graphrag_eval_async.sources.lines import is_array
 from tests.fuzz.seeds import repeat
 from tests.support.cpu import affordable
-from tests.support.data import answer, templates
+from tests.support.data import REFERENCE, answer
 from tests.support.deadlines import in_time
 
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from graphrag_eval_async import Reject
 
-REFERENCE = load_reference(templates())
 LONG = 3000
 BOM = b"\xef\xbb\xbf"
 

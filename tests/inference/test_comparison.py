@@ -17,12 +17,13 @@ from graphrag_eval_async import AggregationError, compare
 from graphrag_eval_async.inference.comparison import RunningComparison
 from graphrag_eval_async.inference.confidence import confidence_sequence
 from graphrag_eval_async.inference.pairs import SideCounts
-from tests.inference.test_confidence import weights_of
-from tests.inference.test_sign_flips import plain_p
+from tests.support.comparisons import Results, compared, result
+from tests.support.histograms import weights_of
+from tests.support.sign_flips import plain_p
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     Value = tuple[float, int]
     """The mean of a question, and of how many values."""
@@ -35,21 +36,6 @@ RESOURCES = ("total_tokens", "elapsed_sec", "x_cost")
 METRICS = ("error_rate", "steps_score", *RESOURCES[:2], *SCORES[2:], RESOURCES[2])
 PRIMARY = {"error_rate", "steps_score", "answer_f1", "answer_relevance"}
 BOUNDED = {*SCORES} - {"answer_relevance"}
-
-Results = list[dict[str, Any]]
-
-
-def result(question: str, template: str = "t", **more: Any) -> dict[str, Any]:
-    return {"template_id": template, "question_id": question, "status": "success", **more}
-
-
-def compared(baseline: Iterable[Any], candidate: Iterable[Any], **options: Any) -> dict[str, Any]:
-    comparison = RunningComparison(**options)
-    for one in baseline:
-        comparison.add_baseline(one)
-    for other in candidate:
-        comparison.add(other)
-    return comparison.snapshot()
 
 
 # A plain oracle

@@ -20,19 +20,10 @@ from graphrag_eval_async.inference.confidence import (
     differ,
     seem_to_differ,
 )
+from tests.support.histograms import weights_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-    from graphrag_eval_async.aggregates.histogram import Weights
-
-
-def weights_of(values: Iterable[float]) -> Weights:
-    histogram = Histogram()
-    histogram.add(values)
-    weights = histogram.weights()
-    assert weights is not None
-    return weights
 
 
 def slow_log_wealth(mean: float, values: Iterable[float]) -> float:

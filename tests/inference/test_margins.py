@@ -11,11 +11,10 @@ from hypothesis import strategies as st
 
 from graphrag_eval_async import UsageError, compare
 from graphrag_eval_async.inference.one_look import change_interval
-from tests.inference.test_comparison import result
-from tests.inference.test_verdicts import scored
+from tests.support.comparisons import result, scored
 
 if TYPE_CHECKING:
-    from tests.inference.test_comparison import Results
+    from tests.support.comparisons import Results
 
 
 def shown(baseline: Results, candidate: Results, margin: float, metric: str = "steps_score") -> Any:

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import random
-from fractions import Fraction
-from itertools import product
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -14,30 +11,13 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from graphrag_eval_async.inference.sign_flips import DRAWS, MAX_CHANGED, least_p, sign_flip_test
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from tests.support.sign_flips import plain_p
 
 CHANGES = st.lists(
     st.sampled_from([-1.0, -0.5, -0.3, 0.0, 0.1, 0.2, 0.3, 1.0]) | st.floats(-1, 1),
     min_size=1,
     max_size=9,
 )
-
-
-def plain_p(changes: Sequence[float]) -> float:
-    """Of all ways to flip the signs of changes, one by one."""
-    size = max(map(abs, changes)) or 1.0
-    exact = [Fraction(round(change / size, 12)) for change in changes]
-    sums = [
-        sum(sign * change for sign, change in zip(signs, exact, strict=True))
-        for signs in product((1, -1), repeat=len(exact))
-    ]
-    found, tolerance = sum(exact), Fraction(1, 10**11)
-    extreme = min(
-        sum(s >= found - tolerance for s in sums), sum(s <= found + tolerance for s in sums)
-    )
-    return min(1.0, 2 * extreme / len(sums))
 
 
 @settings(max_examples=60, deadline=None)

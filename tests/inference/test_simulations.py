@@ -20,12 +20,12 @@ from graphrag_eval_async.inference.one_look import change_interval, one_look
 from graphrag_eval_async.inference.pairs import Drop, SideCounts
 from graphrag_eval_async.inference.systems import RunningSystems
 from graphrag_eval_async.inference.verdicts import non_inferiority
-from tests.inference.test_comparison import compared, result
+from tests.support.comparisons import compared, result
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from tests.inference.test_comparison import Results
+    from tests.support.comparisons import Results
 
     Floats = NDArray[Any]
 

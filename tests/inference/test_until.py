@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from graphrag_eval_async import Until
 from graphrag_eval_async.inference.confidence import TOLERANCE, confidence_sequence
 from graphrag_eval_async.inference.until import Deciding, Sample
-from tests.inference.test_confidence import weights_of
+from tests.support.histograms import weights_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

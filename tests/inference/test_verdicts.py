@@ -11,21 +11,14 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from graphrag_eval_async import compare
-from tests.inference.test_comparison import compared, result
+from tests.support.comparisons import compared, result, scored
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from tests.inference.test_comparison import Results
+    from tests.support.comparisons import Results
 
 Values = dict[str, Any]
-
-
-def scored(values: Iterable[float], template: str = "t", **more: Any) -> Results:
-    return [
-        result(f"{template}{i}", template, steps_score=value, **more)
-        for i, value in enumerate(values)
-    ]
 
 
 def row_of(baseline: Results, candidate: Results) -> dict[str, Any]:

@@ -234,7 +234,7 @@ def flat(result: Mapping[str, Any]) -> dict[str, Any]:
     return {k: v for k, v in keys.items() if k != "actual_steps" and not k.endswith("_cost")}
 
 
-async def collect(stream: AsyncIterator[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+async def collect_by_question(stream: AsyncIterator[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     """Results by question; each comes once."""
     results = [result async for result in stream]
     by_question = {result["question_id"]: result for result in results}

@@ -19,7 +19,7 @@ from tests.judged.support import (
     Call,
     aimed,
     call_of,
-    collect,
+    collect_by_question,
     config,
     costs_of,
     dollars,
@@ -91,7 +91,7 @@ async def check_faults(names: Sequence[str], purpose: str, others: Mapping[str, 
 
         found = config(server, limits=LIMITS, **settings)
         async with evaluate_stream(templates(1 + len(cases)), responses(), config=found) as stream:
-            results = await collect(stream)
+            results = await collect_by_question(stream)
         check_accounts(stream, server)
         assert stream.aggregates.snapshot() == compute_aggregates(list(results.values()))
 
@@ -134,7 +134,7 @@ async def test_a_long_pause_is_seen_and_no_error(caplog: pytest.LogCaptureFixtur
                     await anext(stream)
             assert stream.usage.paused_sec > 200
             assert stream.usage.errors == {}
-            assert len(await collect(stream)) == 2
+            assert len(await collect_by_question(stream)) == 2
         assert stream.usage.outcomes == {"ok": 16, "skipped": 0}
         assert requests_of(server, Call("custom", 0)) == 4
         check_accounts(stream, server)
@@ -152,7 +152,7 @@ async def test_a_fatal_error_becomes_that_of_each_metric() -> None:
         limits = {"max_concurrency": 4}
         async with serving(FAULTS[name], latency=1) as server:
             stream = stream_of(server, 3, limits=limits, on_fatal="continue")
-            results = await collect(stream)
+            results = await collect_by_question(stream)
         for result in results.values():
             assert result["steps_score"] == 1.0
             keys = flat(result)

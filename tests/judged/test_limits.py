@@ -14,7 +14,7 @@ from tests.judged.support import (
     KEYS,
     Call,
     aimed,
-    collect,
+    collect_by_question,
     config,
     costs_of,
     dollars,
@@ -52,7 +52,7 @@ async def test_one_record_takes_three_latencies() -> None:
         settings["answer_relevance"] = {"strictness": 3}
         start = now()
         async with evaluate_stream(templates(1, 5), [response(0, 5)], config=settings) as stream:
-            (result,) = (await collect(stream)).values()
+            (result,) = (await collect_by_question(stream)).values()
         assert now() - start < 3 * 100
         assert not [key for key in flat(result) if key.endswith("_error")]
         assert server.counts.requests == 1 + 4 + 2 * 6 + 4 + 1
@@ -91,7 +91,7 @@ async def test_a_fatal_error_is_told_though_the_judge_is_paused() -> None:
     async with serving(script) as server:
         start = now()
         with pytest.raises(JudgeUnavailable, match="quota"):
-            await collect(stream_of(server, 4, limits={"max_concurrency": 2}))
+            await collect_by_question(stream_of(server, 4, limits={"max_concurrency": 2}))
         assert now() - start < 10
         assert server.counts.requests == 2
 

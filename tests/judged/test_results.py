@@ -22,7 +22,7 @@ from graphrag_eval_async import (
 from tests.judged.support import (
     KEY,
     METRICS,
-    collect,
+    collect_by_question,
     config,
     costs_of,
     response,
@@ -122,9 +122,9 @@ def without_costs(value: Any) -> Any:
 async def test_secrets_are_shown_nowhere() -> None:
     async with serving(FAULTS["401"]) as server:
         async with stream_of(server, on_fatal="continue") as stream:
-            results = await collect(stream)
+            results = await collect_by_question(stream)
         with pytest.raises(JudgeUnavailable) as caught:
-            await collect(stream_of(server))
+            await collect_by_question(stream_of(server))
         assert all(KEY in request.headers["authorization"] for request in server.requests)
     shown = [results, stream.usage.as_dict(), stream.aggregates.snapshot(), vars(stream), stream]
     assert KEY not in repr(shown) + "".join(traceback.format_exception(caught.value))
@@ -139,7 +139,9 @@ async def test_stages_deliver_each_result_before_and_after_it_is_judged() -> Non
             templates(2), responses, config=config(server), stages=True
         ) as stream:
             found = [copy.deepcopy(result) async for result in stream]
-        plain = await collect(evaluate_stream(templates(2), responses, config=config(server)))
+        plain = await collect_by_question(
+            evaluate_stream(templates(2), responses, config=config(server))
+        )
     early, late = found[:2], {result["question_id"]: result for result in found[2:]}
     assert late == plain
     for result in early:
@@ -156,7 +158,9 @@ async def test_provenance_tells_models_apart() -> None:
         async with serving() as server:
             settings = config(server, answer_correctness={})
             settings["llm"]["generation"] |= changes
-            results = await collect(evaluate_stream(templates(1), [response(0)], config=settings))
+            results = await collect_by_question(
+                evaluate_stream(templates(1), [response(0)], config=settings)
+            )
         return str(results["q0"]["judge"]["prompts"])
 
     changes: list[Any] = [
@@ -182,7 +186,9 @@ async def test_the_panel_of_the_documentation_judges_twice_with_one_model(tmp_pa
         for model in models:
             model |= {"base_url": server.base_url, "api_key": KEY}
         settings["llm"]["cache"] = str(tmp_path / "calls.sqlite")
-        results = await collect(evaluate_stream(templates(1), [response(0)], config=settings))
+        results = await collect_by_question(
+            evaluate_stream(templates(1), [response(0)], config=settings)
+        )
     assert len(server.requests) == 2
     by_judge = results["q0"]["answer_correctness_by"]
     assert {*by_judge} == {"generation", "again"}

@@ -16,7 +16,7 @@ from tests.judged.support import (
     Call,
     aimed,
     call_of,
-    collect,
+    collect_by_question,
     config,
     requests_of,
     response,
@@ -68,7 +68,7 @@ def prompts_of(results: dict[str, dict[str, Any]]) -> set[str]:
 @without_waiting
 async def test_a_format_that_the_server_accepts_is_found() -> None:
     async with serving() as server:
-        expected = prompts_of(await collect(judged(server)))
+        expected = prompts_of(await collect_by_question(judged(server)))
     words = r"^judge gpt-4o-mini at http.*: replies are requested as .* \(HTTP \d+: (?!.*check)"
     for steps, refusal in [
         (1, "by name"),
@@ -79,7 +79,7 @@ async def test_a_format_that_the_server_accepts_is_found() -> None:
         async with serving(knowing(FORMATS[steps:], REFUSALS[refusal], sensible)) as server:
             with pytest.warns(GraphragEvalWarning, match=words):
                 async with judged(server) as stream:
-                    results = await collect(stream)
+                    results = await collect_by_question(stream)
             assert stream.usage.outcomes == OK
             # At most ten calls are in progress before one succeeds, and each sees each step once.
             assert stream.usage.attempts - 24 == stream.usage.retries.total() <= 10 * steps
@@ -96,7 +96,7 @@ async def test_a_server_that_ignores_formats_is_told_the_layout_in_words() -> No
     async with serving(script) as server:
         with pytest.warns(GraphragEvalWarning, match="with the layout in words"):
             async with judged(server) as stream:
-                await collect(stream)
+                await collect_by_question(stream)
         assert stream.usage.outcomes == OK
 
 
@@ -105,7 +105,7 @@ async def test_parameters_that_a_server_refuses_are_renamed_or_left_out() -> Non
     async with serving(without(["max_tokens", "temperature"], sensible)) as server:
         with pytest.warns(GraphragEvalWarning) as told:
             async with judged(server) as stream:
-                await collect(stream)
+                await collect_by_question(stream)
         words = sorted(
             str(warning.message).partition(": ")[2].partition(" (")[0] for warning in told
         )
@@ -124,7 +124,9 @@ async def test_a_reply_that_is_cut_off_names_the_key_of_its_own_judge() -> None:
             settings["llm"]["judges"] = {
                 "other": {"provider": "openai", "model": "other", name: 10}
             }
-            results = await collect(evaluate_stream(templates(1), [response(0)], config=settings))
+            results = await collect_by_question(
+                evaluate_stream(templates(1), [response(0)], config=settings)
+            )
         assert results["q0"]["answer_eval_error"].endswith(
             f"cut off; raise llm.judges.other.{name}"
         )
@@ -141,7 +143,7 @@ async def test_a_request_that_is_too_long_does_not_change_the_others() -> None:
             response(4) | {"actual_answer": "word " * 20_000},
         ]
         async with evaluate_stream(templates(5), responses, config=settings) as stream:
-            results = await collect(stream)
+            results = await collect_by_question(stream)
     assert stream.usage.outcomes == {"ok": 4, "invalid_request": 1, "skipped": 0}
     assert [request.body.get("max_tokens") for request in server.requests].count(None) == 2
     # The last is sent without `max_tokens` at once: it is longer than the first.
@@ -156,7 +158,7 @@ async def test_an_unclear_refusal_after_a_reply_changes_no_format() -> None:
 
     async with serving(script) as server:
         stream = judged(server, 12, CLAIMS, max_concurrency=1)
-        await collect(stream)
+        await collect_by_question(stream)
         formats = Counter(format_of(request.body) for request in server.requests)
     assert formats == {"json_schema": 12}
     assert stream.usage.outcomes == {"ok": 11, "invalid_request": 1, "skipped": 0}
@@ -171,7 +173,7 @@ async def test_a_server_that_refuses_something_else_gets_the_best_format_afterwa
 
     async with serving(script) as server:
         stream = judged(server, 4, CLAIMS, max_concurrency=1)
-        await collect(stream)
+        await collect_by_question(stream)
         formats = [format_of(request.body) for request in server.requests]
     assert formats == [*FORMATS, *["json_schema"] * 3]
     assert stream.usage.outcomes == {"ok": 3, "invalid_request": 1, "skipped": 0}
@@ -192,7 +194,7 @@ async def test_how_models_wrap_a_reply() -> None:
         responses = map(response, reversed(range(len(wraps))))
         settings = config(server, limits={"max_concurrency": 1}, **CLAIMS)
         async with evaluate_stream(templates(len(wraps)), responses, config=settings) as stream:
-            results = await collect(stream)
+            results = await collect_by_question(stream)
     for record, (name, _) in enumerate(wraps):
         result = results[f"q{record}"]
         assert (result.get("answer_recall") == 0.5) == (name not in AMBIGUOUS), name
@@ -224,7 +226,7 @@ async def test_errors_that_come_with_a_status_of_success() -> None:
         fault = json_reply(body)
         script = aimed(lambda _, reply=fault: reply, Call("custom", 0), Call("custom", 1), times=1)  # type: ignore[misc]
         async with serving(script) as server, judged(server) as stream:
-            await collect(stream)
+            await collect_by_question(stream)
         assert (stream.usage.outcomes, stream.usage.retries) == (OK, {kind: 2})
 
 
@@ -234,7 +236,7 @@ async def test_moderation_refuses_an_answer() -> None:
         serving(lambda _: json_reply(MODERATED, status=403)) as server,
         judged(server) as stream,
     ):
-        results = await collect(stream)
+        results = await collect_by_question(stream)
     assert stream.usage.outcomes == {"refused": 24, "skipped": 0}
     assert results["q0"]["answer_eval_error"] == "refused: HTTP 403: flagged (violence, hate)"
 
@@ -263,7 +265,7 @@ async def test_a_judge_that_does_not_work_ends_the_run() -> None:
         async with serving(script) as server:
             stream = judged(server, 40, CLAIMS, generation=parameters, **limits)
             with pytest.raises(JudgeUnavailable, match=words):
-                await collect(stream)
+                await collect_by_question(stream)
             assert stream.usage.attempts == len(server.requests) <= (20 if parameters else 90)
             for value in parameters.values():  # Never left out, but perhaps renamed.
                 assert all(value in request.body.values() for request in server.requests)
@@ -278,7 +280,7 @@ async def test_a_judge_that_ceases_to_work_ends_the_run() -> None:
             with pytest.raises(
                 JudgeUnavailable, match=r"no call succeeded for [34]\d s; the last failure: "
             ):
-                await collect(judged(server, 100, CLAIMS, **limits))
+                await collect_by_question(judged(server, 100, CLAIMS, **limits))
             assert 30 <= now() - start < 60
 
 
@@ -296,7 +298,7 @@ async def test_embeddings_that_do_not_work_end_the_run() -> None:
             with pytest.raises(
                 JudgeUnavailable, match=r"text-embedding-3-small at .*check llm\.embedding"
             ):
-                await collect(stream)
+                await collect_by_question(stream)
             assert sum(not request.is_chat for request in server.requests) <= 10 * attempts + 8
             # While ten calls fail, no completion begins; after that, none, either.
             assert len(server.requests) <= 100
@@ -309,7 +311,7 @@ async def test_a_request_that_is_denied_is_the_error_of_its_metric() -> None:
         bad = Call("answer_correctness", place)
         async with serving(aimed(FAULTS[name], bad)) as server:
             async with judged(server, max_concurrency=most) as stream:
-                results = await collect(stream)
+                results = await collect_by_question(stream)
             assert requests_of(server, bad) == 1
         assert stream.usage.outcomes == {"ok": 23, "invalid_request": 1, "skipped": 0}
         problem = rf"invalid_request: gpt-4o-mini at http://127\.0\.0\.1:.*HTTP {name}: "
@@ -342,6 +344,6 @@ async def test_a_short_outage_fails_few_metrics() -> None:
 
     async with serving(script, latency=0.02) as server:
         async with judged(server, 60, max_concurrency=8) as stream:
-            await collect(stream)
+            await collect_by_question(stream)
         assert stream.usage.outcomes["unavailable"] <= 10 + 8 + 8
         assert sum(stream.usage.outcomes.values()) == 120

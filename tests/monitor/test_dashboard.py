@@ -5,10 +5,8 @@ from __future__ import annotations
 import asyncio
 import http.client
 import json
-import re
 import signal
-from contextlib import asynccontextmanager, closing
-from html import unescape
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlsplit
 
@@ -21,13 +19,13 @@ from tests.cli.support import (
     COLOURS,
     DEADLINE_SECONDS,
     REFERENCE,
-    failed,
     finish,
     response,
     start,
     told,
 )
 from tests.support import hostile
+from tests.support.dashboard import RESPONSES, fetch, finished, get, text_of
 from tests.support.summaries import JUDGE, MODEL, with_answers
 
 if TYPE_CHECKING:
@@ -38,26 +36,6 @@ if TYPE_CHECKING:
 pytest.importorskip("jinja2")
 pytest.importorskip("uvicorn")
 
-RESPONSES = [response("q1"), response("q2", False), response("q3"), failed("q3")]
-
-
-def text_of(html: str, tag: str = "main") -> str:
-    """What is read in the first element of a kind."""
-    [inner] = re.findall(rf"<{tag}\b.*?>(.*?)</{tag}>", html, re.DOTALL)[:1]
-    return " ".join(unescape(re.sub("<[^>]+>", " ", inner)).split())
-
-
-def fetch(url: str, **headers: str) -> tuple[int, dict[str, str], str]:
-    parts = urlsplit(url)
-    with closing(http.client.HTTPConnection(parts.netloc, timeout=DEADLINE_SECONDS)) as connection:
-        connection.request("GET", url.partition(parts.netloc)[2], headers=headers)
-        answer = connection.getresponse()
-        return answer.status, {k.lower(): v for k, v in answer.getheaders()}, answer.read().decode()
-
-
-async def get(url: str, **headers: str) -> tuple[int, dict[str, str], str]:
-    return await asyncio.wait_for(asyncio.to_thread(fetch, url, **headers), DEADLINE_SECONDS)
-
 
 async def listening(url: str, query: str = "") -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     """A connection that has asked for the updates of a page."""
@@ -65,18 +43,6 @@ async def listening(url: str, query: str = "") -> tuple[asyncio.StreamReader, as
     reader, writer = await asyncio.open_connection(parts.hostname, parts.port)
     writer.write(f"GET /events{query} HTTP/1.1\r\nHost: {parts.netloc}\r\n\r\n".encode())
     return reader, writer
-
-
-@asynccontextmanager
-async def finished(
-    responses: Any = RESPONSES, reference: Any = REFERENCE, **options: Any
-) -> AsyncIterator[Dashboard]:
-    """A dashboard whose stream has ended."""
-    stream = evaluate_stream(reference, responses, ordered=True)
-    async with Dashboard(stream, port=0, **options) as dashboard:
-        async for _ in dashboard:
-            pass
-        yield dashboard
 
 
 async def test_the_page_has_the_numbers_of_the_snapshot() -> None:

@@ -18,7 +18,7 @@ from graphrag_eval_async.reports.charts import BOTTOM, TOP, ChangeMark, time_cha
 from graphrag_eval_async.reports.overview import MAX_TEMPLATES
 from graphrag_eval_async.reports.timeline import MAX_SPANS, TimelineRecorder
 from tests.cli.support import failed, response
-from tests.monitor.test_dashboard import finished, get, text_of
+from tests.support.dashboard import finished, get, text_of
 from tests.support.summaries import seen
 
 if TYPE_CHECKING:

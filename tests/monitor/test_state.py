@@ -23,7 +23,7 @@ from graphrag_eval_async.reports.charts import sparkline
 from graphrag_eval_async.reports.history import MAX_POINTS, History
 from graphrag_eval_async.reports.kept import KEPT, Kept
 from tests.cli.support import COLOURS, DEADLINE_SECONDS, REFERENCE, failed, response, to_jsonl
-from tests.monitor.test_dashboard import get, text_of
+from tests.support.dashboard import get, text_of
 from tests.support.loop import LoopClock
 from tests.support.summaries import LAG, result, seen
 
@@ -169,8 +169,8 @@ async def test_one_moment_has_one_mean() -> None:
     """A question that is asked often counts once, in the facts, on the page and in Prometheus."""
     pytest.importorskip("prometheus_client", reason="needs the extra prometheus")
     from graphrag_eval_async import PrometheusCollector
-    from tests.exporters.test_prometheus import get as get_metric
-    from tests.exporters.test_prometheus import scrape
+    from tests.support.prometheus import get as get_metric
+    from tests.support.prometheus import scrape
 
     responses: list[Any] = [*[response("q1", False)] * 7, response("q2"), response("q3")]
     stream = evaluate_stream(REFERENCE, responses, ordered=True)

@@ -11,8 +11,7 @@ from neo4j.graph import Graph, Node, Path
 from neo4j.spatial import WGS84Point
 from neo4j.time import Date, DateTime, Duration, Time
 
-from graphrag_eval_async import run_evaluation_sync
-from tests.support.data import question, template
+from tests.steps.cypher.forms import score
 
 GRAPH = Graph()
 TATI = Node(GRAPH, "4:db:1", 1, ["Person"], {"name": "Jacques Tati", "born": Date(1907, 10, 9)})
@@ -93,13 +92,6 @@ VALUES = [
         id="inside_a_list",
     ),
 ]
-
-
-def score(expected: Any, actual: Any) -> float:
-    step = {"name": "cypher_query", "output": expected}
-    response = {"question_id": "q", "actual_steps": [{"name": "cypher_query", "output": actual}]}
-    [result] = run_evaluation_sync(template(question(step)), [response])
-    return float(result["steps_score"])
 
 
 @pytest.mark.parametrize(("value", "typed_value"), VALUES)

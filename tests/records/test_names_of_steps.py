@@ -37,7 +37,9 @@ def reference(*names: str, questions: int = 30) -> list[dict[str, Any]]:
     ]
 
 
-def response(number: int, *names: str, output: str = "sparql_query", **more: Any) -> dict[str, Any]:
+def response_with_steps(
+    number: int, *names: str, output: str = "sparql_query", **more: Any
+) -> dict[str, Any]:
     steps = [{"name": name, "output": output, **more} for name in names]
     return {"question_id": f"q{number}", "actual_steps": steps}
 
@@ -58,7 +60,7 @@ def test_names_match_as_an_oracle_says(expected: list[str], actual: str) -> None
     [template] = reference(*expected[:1], questions=1)
     template["questions"] += reference(*expected[1:2])[0]["questions"][1:2]
     result = run_evaluation_sync(
-        [template], [response(0, actual, output=expected[0])], missing="skip"
+        [template], [response_with_steps(0, actual, output=expected[0])], missing="skip"
     )[0]
     known = {*expected[:2]}
     if actual in known:
@@ -76,14 +78,18 @@ def test_names_match_as_an_oracle_says(expected: list[str], actual: str) -> None
 @pytest.mark.parametrize("options", [{"step_aliases": ALIASES}, {"config": {"aliases": ALIASES}}])
 async def test_steps_match_by_alias(options: Any, tmp_path: Path) -> None:
     templates = reference("retrieval", questions=1)
-    given = response(0, "search", output=DOCUMENTS, status="success", retrieval_answer_recall=1)
+    given = response_with_steps(
+        0, "search", output=DOCUMENTS, status="success", retrieval_answer_recall=1
+    )
     before = json.dumps(given)
     plain = Evaluator(templates)
     assert (await plain.evaluate(given))["steps_score"] == 0
     evaluator = Evaluator(templates, **options)
     assert plain.fingerprints()["configuration"] != evaluator.fingerprints()["configuration"]
     for name in ("Search", "SE-ARCH", "Se arch"):
-        assert (await evaluator.evaluate(response(0, name, output=DOCUMENTS)))["steps_score"] == 1
+        assert (await evaluator.evaluate(response_with_steps(0, name, output=DOCUMENTS)))[
+            "steps_score"
+        ] == 1
     result = await evaluator.evaluate(given)
     assert result["steps_score"] == 1
     assert (result["actual_steps"][0]["name"], result["actual_steps"][0]["alias"]) == (
@@ -137,7 +143,9 @@ async def test_sparql_is_sparql_query_unless_the_set_has_both(
     templates = reference(expected, questions=2)
     templates[0]["questions"][0] |= more
     evaluator = Evaluator(templates, step_aliases=aliases)
-    assert (await evaluator.evaluate(response(1, actual, output=expected)))["steps_score"] == score
+    assert (await evaluator.evaluate(response_with_steps(1, actual, output=expected)))[
+        "steps_score"
+    ] == score
 
 
 @pytest.mark.parametrize(
@@ -166,7 +174,7 @@ def test_invalid_aliases(aliases: Any, problem: str) -> None:
 
 async def test_a_stream_warns_once_and_early() -> None:
     many = ["\x1b[2J: ]\n", *(f"tool {number}" for number in range(50))]
-    responses = [response(number, "run_sparql", *many) for number in range(30)]
+    responses = [response_with_steps(number, "run_sparql", *many) for number in range(30)]
     count = 0
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -200,7 +208,10 @@ def test_steps_of_questions_without_a_response_do_not_count(
 ) -> None:
     given = reference("search", questions=2)
     given[0]["questions"][1] |= {"reference_steps": [[{"name": "sparql_query", "output": "x"}]]}
-    responses = [response(0, tool, "search", output="search"), response(1, tool)][: len(answered)]
+    responses = [
+        response_with_steps(0, tool, "search", output="search"),
+        response_with_steps(1, tool),
+    ][: len(answered)]
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         run_evaluation_sync(given, responses, missing="skip")
@@ -228,6 +239,6 @@ def test_names_of_steps_with_cypher_are_synonyms(
         for [step] in question["reference_steps"]:
             # The name, in a table.
             step["output"] = [{"name": step["output"]}]
-    responses = [response(0, agent, output=f'[{{"name": "{expected[-1]}"}}]')]
+    responses = [response_with_steps(0, agent, output=f'[{{"name": "{expected[-1]}"}}]')]
     [result] = run_evaluation_sync([template], responses)
     assert result["steps_score"] == score

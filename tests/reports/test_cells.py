@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from graphrag_eval_async.reports.cells import Grid, mark_differences
 from graphrag_eval_async.reports.evidence import COMPARED_ROWS, ROWS, pairs_of
-from tests.reports.test_evidence import query, result, table
+from tests.support.evidence import query, result, table
 
 X = "missing"
 E = "unexpected"

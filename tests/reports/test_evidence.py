@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import orjson
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -18,26 +17,7 @@ from graphrag_eval_async.reports.evidence import (
 )
 from graphrag_eval_async.reports.values import values_of
 from tests.support.data import question, template
-
-
-def table(names: list[str], *rows: list[Any]) -> str:
-    bindings = [
-        {
-            name: {"type": "literal", "value": str(cell)}
-            for name, cell in zip(names, row, strict=True)
-        }
-        for row in rows
-    ]
-    return orjson.dumps({"head": {"vars": names}, "results": {"bindings": bindings}}).decode()
-
-
-def query(output: str, **more: Any) -> dict[str, Any]:
-    return {"name": "sparql_query", "args": {"query": "SELECT"}, "output": output, **more}
-
-
-def result(expected: list[Any], actual: list[Any]) -> dict[str, Any]:
-    return {"reference_steps": expected, "actual_steps": actual}
-
+from tests.support.evidence import query, result, table
 
 TABLE = "application/sparql-results+json"
 

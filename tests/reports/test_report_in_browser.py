@@ -11,15 +11,13 @@ from anyio.from_thread import start_blocking_portal
 from graphrag_eval_async import run_evaluation
 from tests.cli.support import REFERENCE, failed, response
 from tests.support import hostile
+from tests.support.browser import NEEDS_BROWSER, Page, expect
 from tests.support.summaries import report_of, result
-
-pytest.importorskip("playwright.sync_api", reason="needs the extra test-browser")
-
-from tests.monitor.test_browser import Page, browser, expect, pytestmark  # noqa: F401
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = NEEDS_BROWSER
 RESPONSES = [response("q2", False), response("q1"), response("q3"), failed("q3")]
 BASELINE = [result(name, template_id="colours") for name in ("q1", "q2")]
 SCREENS = pytest.mark.parametrize(
@@ -38,7 +36,7 @@ def write_report(path: Path, responses: list[Any], reference: Any = REFERENCE) -
 @SCREENS
 def test_a_report_is_accessible_and_fits_its_screen(
     tmp_path: Path,
-    browser: Any,  # noqa: F811
+    browser: Any,
     width: int,
     scheme: str,
 ) -> None:
@@ -64,7 +62,7 @@ def test_a_report_is_accessible_and_fits_its_screen(
 
 def test_text_of_responses_is_shown_as_text(
     tmp_path: Path,
-    browser: Any,  # noqa: F811
+    browser: Any,
 ) -> None:
     seen = Page(browser)
     responses: list[Any] = hostile.responses()
@@ -76,7 +74,7 @@ def test_text_of_responses_is_shown_as_text(
 
 def test_the_list_of_questions_shows_failures_or_changed_ones_or_all(
     tmp_path: Path,
-    browser: Any,  # noqa: F811
+    browser: Any,
 ) -> None:
     seen = Page(browser)
     wrong = result("wrong", 0.0, question_text="Which is wrong?")
@@ -104,7 +102,7 @@ def test_the_list_of_questions_shows_failures_or_changed_ones_or_all(
 
 def test_many_questions_are_sorted_in_a_moment(
     tmp_path: Path,
-    browser: Any,  # noqa: F811
+    browser: Any,
 ) -> None:
     seen, path = Page(browser), tmp_path / "report.html"
     path.write_text(report_of([result(f"q{i}", i % 7 / 7) for i in range(6000)]))

@@ -15,7 +15,7 @@ from graphrag_eval_async.reports import history as history_module
 from graphrag_eval_async.reports.history import EVERY, MAX_CHECKED_TEMPLATES, History
 from graphrag_eval_async.reports.progress import Phase, RunProgress
 from graphrag_eval_async.reports.state import RunState, StateKind, run_state
-from tests.inference.test_confidence import weights_of
+from tests.support.histograms import weights_of
 from tests.support.summaries import seen
 
 if TYPE_CHECKING:

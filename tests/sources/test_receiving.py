@@ -18,11 +18,10 @@ import pytest
 from graphrag_eval_async import UsageError, evaluate_stream
 from graphrag_eval_async.sources.receiving import receive_otlp
 from graphrag_eval_async.traces import TraceFormat
-from tests.stream.test_spans import IDS, spans
 from tests.support.deadlines import WAIT_SECONDS
 from tests.support.virtual_time import now, without_waiting
-from tests.traces.otlp import line
-from tests.traces.test_formats import REFERENCE
+from tests.traces.otlp import IDS, line, spans
+from tests.traces.scenario import REFERENCE
 
 pytest.importorskip("uvicorn")
 pytest.importorskip("starlette")

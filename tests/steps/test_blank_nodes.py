@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.steps.support import encode, literal, query, result_of, score_of, to_csv, to_tsv, to_xml
-from tests.steps.test_oracle import oracle
+from tests.steps.table_oracle import oracle
 from tests.support.cpu import affordable
 
 if TYPE_CHECKING:

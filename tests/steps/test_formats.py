@@ -29,7 +29,7 @@ from tests.steps.support import (
     to_tsv,
     to_xml,
 )
-from tests.steps.test_oracle import number, oracle
+from tests.steps.table_oracle import number, oracle
 from tests.support.cpu import affordable
 from tests.support.data import question, template
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 ABC = "abcdefghijklmn"
 
 
-def compared(
+def compare_tables(
     expected: list[list[str]],
     actual: list[list[str]],
     names: str = ABC[::-1],
@@ -45,10 +45,10 @@ def test_required_columns() -> None:
         ([["c"]], ["b"], 0),
         ([["c", "a", "b"]], [], 1),
     ):
-        assert compared(expected, actual, required_columns=required).score == score
+        assert compare_tables(expected, actual, required_columns=required).score == score
     for required in (["a", "a"], ["x"], ["a", "x", "x"]):
         with pytest.raises(MalformedStep, match="required_columns: "):
-            compared(expected, expected, required_columns=required)
+            compare_tables(expected, expected, required_columns=required)
 
 
 @pytest.mark.parametrize(
@@ -62,9 +62,9 @@ def test_required_columns() -> None:
 )
 def test_rows_without_columns_are_not_those_of_any_table(keys: dict[str, Any]) -> None:
     """`SELECT *` of a pattern without variables returns them."""
-    assert compared([[]], [[]], **keys).score == 1
-    assert compared([[]], [["a"]], **keys).score == 0
-    assert compared([], [["a"]], names="", **keys).score == 0
+    assert compare_tables([[]], [[]], **keys).score == 1
+    assert compare_tables([[]], [["a"]], **keys).score == 0
+    assert compare_tables([], [["a"]], names="", **keys).score == 0
 
 
 def shuffled(rows: list[list[str]], rng: random.Random) -> list[list[str]]:
@@ -94,7 +94,7 @@ def test_lookalike_columns_are_paired(name: str, ignore_duplicates: bool) -> Non
     rows = LOOKALIKES[name]
     actual = shuffled(rows * 2 if ignore_duplicates else rows, random.Random(6))
     keys: dict[str, Any] = {} if ignore_duplicates else {"required_columns": REQUIRED}
-    assert compared(rows, actual, ignore_duplicates=ignore_duplicates, **keys).score == 1
+    assert compare_tables(rows, actual, ignore_duplicates=ignore_duplicates, **keys).score == 1
 
 
 def dependent_columns(seed: int) -> list[list[str]]:
@@ -108,7 +108,7 @@ def test_the_search_is_bounded_and_reports_it() -> None:
     with pytest.raises(
         ComparisonBudgetExceeded, match=r"10 columns of 256 rows, 14 of 256 .*exhausted"
     ):
-        compared(*tables, budget=Budget(1_000_000), required_columns=REQUIRED)
+        compare_tables(*tables, budget=Budget(1_000_000), required_columns=REQUIRED)
 
 
 def random_tables(rng: random.Random, height: int, width: int, values: int) -> Any:
@@ -122,7 +122,7 @@ def random_tables(rng: random.Random, height: int, width: int, values: int) -> A
 
 
 def in_part(*tables: Any, **more: Any) -> Agreement:
-    return compared(*tables, score="f1", ignore_duplicates=False, **more)
+    return compare_tables(*tables, score="f1", ignore_duplicates=False, **more)
 
 
 def listed(agreement: Agreement) -> Iterable[str]:

@@ -24,17 +24,17 @@ from graphrag_eval_async import (
 from graphrag_eval_async.records.line import MAX_LINE_BYTES
 from graphrag_eval_async.stream.agent import MAX_ERROR_CHARACTERS
 from tests.support import virtual_time
-from tests.support.data import answer, templates
+from tests.support.data import REFERENCE, answer, templates
 from tests.support.deadlines import PROCESS_SECONDS, wait
 from tests.support.journals import results_of
 from tests.support.loop import leaving_nothing, settle
+from tests.support.streams import collect
 from tests.support.virtual_time import now
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-REFERENCE = load_reference(templates(3))
 STEPS = answer()["actual_steps"]
 
 
@@ -49,17 +49,13 @@ class Agent:
         return {"actual_steps": STEPS, "actual_answer": f"to {question.id}"}
 
 
-async def collect(stream: EvaluationStream) -> list[dict[str, Any]]:
-    async with stream:
-        return [result async for result in stream]
-
-
 async def ask(
     agent: Callable[[Question], Any], **options: Any
 ) -> tuple[list[dict[str, Any]], EvaluationStream]:
     stream = evaluate_agent(REFERENCE, agent, **options)
     _ = stream.rejects  # So that none is logged.
-    return await collect(stream), stream
+    async with stream:
+        return await collect(stream), stream
 
 
 async def answering(_: Question) -> Any:
@@ -144,7 +140,8 @@ async def test_an_exception_is_an_error(blocking: bool) -> None:
 
     reference = load_reference(templates(len(ERRORS)))
     stream = evaluate_agent(reference, plain if blocking else agent, ordered=True, timeout=60)
-    results = await collect(stream)
+    async with stream:
+        results = await collect(stream)
     assert [(result["status"], result["error"]) for result in results] == [
         ("error", text) for _, text in ERRORS
     ]
@@ -210,7 +207,7 @@ def test_the_process_does_not_wait_for_a_plain_function() -> None:
     script = """
 import asyncio, threading
 from graphrag_eval_async import evaluate_agent
-from tests.stream.test_agent import REFERENCE
+from tests.support.data import REFERENCE
 
 async def main():
     stream = evaluate_agent(REFERENCE, lambda question: threading.Event().wait(), timeout=0.01)

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import uvloop
 
-from graphrag_eval_async import Question, evaluate_agent, evaluate_stream, load_reference
-from tests.support.data import answer, heavy, templates
+from graphrag_eval_async import Question, evaluate_agent, evaluate_stream
+from tests.support.data import REFERENCE, answer, heavy
 from tests.support.deadlines import WAIT_SECONDS, in_time, until, wait
 from tests.support.loop import Source, leaving_nothing, settle
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
 
-REFERENCE = load_reference(templates(3))
 ANSWERS = [answer(i) for i in range(3)]
 LOOPS = [
     pytest.param(asyncio.new_event_loop, id="asyncio"),

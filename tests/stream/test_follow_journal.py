@@ -11,15 +11,13 @@ from typing import TYPE_CHECKING, Any
 import orjson
 import pytest
 
-from graphrag_eval_async import evaluate_stream, follow_jsonl, load_reference
-from tests.support.data import answer, templates
+from graphrag_eval_async import evaluate_stream, follow_jsonl
+from tests.support.data import REFERENCE, answer
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from graphrag_eval_async import EvaluationStream
-
-REFERENCE = load_reference(templates(3))
 
 
 class Log:

@@ -28,7 +28,6 @@ from tests.support.journals import (
     Gates,
     Judge,
     bits,
-    collect,
     complete,
     lines_of,
     names,
@@ -39,6 +38,7 @@ from tests.support.journals import (
     stream_of,
 )
 from tests.support.loop import leaving_nothing, settle
+from tests.support.streams import collect
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable

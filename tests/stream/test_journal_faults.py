@@ -25,7 +25,6 @@ from tests.support.journals import (
     CONFIG,
     Judge,
     bits,
-    collect,
     complete,
     lines_of,
     names,
@@ -34,6 +33,7 @@ from tests.support.journals import (
     stream_of,
 )
 from tests.support.loop import Source, leaving_nothing, settle
+from tests.support.streams import collect
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable

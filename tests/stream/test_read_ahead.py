@@ -21,6 +21,7 @@ from graphrag_eval_async.stream.read_ahead import Deferred, ReadAhead
 from tests.support import virtual_time
 from tests.support.journals import Gates
 from tests.support.loop import leaving_nothing, settle
+from tests.support.streams import collect
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
@@ -39,10 +40,6 @@ def behind(gates: Gates) -> Callable[[Any], partial[Any]]:
         return item
 
     return lambda item: partial(work, item)
-
-
-async def collect(results: ReadAhead[Any]) -> list[Any]:
-    return [result async for result in results]
 
 
 # What comes out

@@ -13,21 +13,14 @@ import pytest
 from graphrag_eval_async import evaluate_file, evaluate_stream, follow_jsonl, load_reference
 from graphrag_eval_async.traces import TraceFormat, responses_from_otlp
 from tests.support.deadlines import WAIT_SECONDS
-from tests.traces.otlp import GEN_AI, TRACE, line
+from tests.traces.otlp import IDS, line, spans
 from tests.traces.otlp import span as span_of
-from tests.traces.scenario import ANSWER
-from tests.traces.test_formats import REFERENCE
+from tests.traces.scenario import ANSWER, REFERENCE
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 QUICK = TraceFormat(name="otlp", grace=0.02)
-
-
-def spans(number: int) -> list[dict[str, Any]]:
-    """Those of one more trace, in the order in which they end: the root comes last."""
-    trace = f"{number:032x}"
-    return json.loads(json.dumps(GEN_AI).replace(TRACE, trace))  # type: ignore[no-any-return]
 
 
 def lines(*numbers: int) -> list[bytes]:
@@ -46,9 +39,6 @@ async def evaluate(source: Any, **options: Any) -> tuple[list[str], dict[Any, in
             assert result["metadata"]["trace_id"] == result["response_id"]
             found.append(result["response_id"])
         return found, dict(stream.rejects.counts)
-
-
-IDS = [f"{number:032x}" for number in (1, 2, 3)]
 
 
 async def test_a_file_of_spans(tmp_path: Path) -> None:

@@ -16,7 +16,6 @@ import orjson
 import pytest
 
 from graphrag_eval_async import (
-    EvaluationStream,
     GraphragEvalWarning,
     Reject,
     UsageError,
@@ -27,19 +26,14 @@ from graphrag_eval_async import (
     run_evaluation,
 )
 from graphrag_eval_async.records.line import MAX_LINE_BYTES
-from tests.support.data import answer, heavy, templates
+from tests.support.data import REFERENCE, answer, heavy, templates
 from tests.support.deadlines import until, wait
 from tests.support.loop import settle
+from tests.support.streams import collect
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterable
     from pathlib import Path
-
-REFERENCE = load_reference(templates(3))
-
-
-async def collect(stream: EvaluationStream) -> list[dict[str, Any]]:
-    return [result async for result in stream]
 
 
 def jsonl(responses: Iterable[Any]) -> bytes:

@@ -25,10 +25,10 @@ from graphrag_eval_async import (
     read_jsonl,
 )
 from graphrag_eval_async.inference.until import Deciding, Sample
-from tests.support.data import answer
 from tests.support.deadlines import WAIT_SECONDS, in_time
-from tests.support.journals import CONFIG, QUESTIONS, TEMPLATES, Gates, results_of
+from tests.support.journals import CONFIG, TEMPLATES, Gates, response, results_of
 from tests.support.loop import leaving_nothing, settle
+from tests.support.streams import collect
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
@@ -73,10 +73,8 @@ class Judge:
         raise NotImplementedError
 
 
-def response(number: int, recall: int | str, **more: Any) -> dict[str, Any]:
-    return answer(
-        number % QUESTIONS, actual_answer=f"RECALL {recall} {number}", id=f"r{number}", **more
-    )
+def response_with_recall(number: int, recall: int | str, **more: Any) -> dict[str, Any]:
+    return response(number, actual_answer=f"RECALL {recall} {number}", **more)
 
 
 def stream_of(source: Any, judge: Judge | None = None, **options: Any) -> EvaluationStream:
@@ -84,9 +82,9 @@ def stream_of(source: Any, judge: Judge | None = None, **options: Any) -> Evalua
     return evaluate_stream(REFERENCE, source, **{"until": CONDITION, **judged, **options})
 
 
-async def collect(stream: EvaluationStream) -> list[dict[str, Any]]:
+async def collect_and_close(stream: EvaluationStream) -> list[dict[str, Any]]:
     async with leaving_nothing(), stream:
-        return [result async for result in stream]
+        return await collect(stream)
 
 
 def decision_of(stream: EvaluationStream) -> Decision:
@@ -137,12 +135,14 @@ def test_the_decision_does_not_depend_on_timing(
     async def run() -> None:
         gates = Gates()
         source = [
-            special[recall] | {"id": f"r{i}"} if recall in special else response(i, recall or 0)
+            special[recall] | {"id": f"r{i}"}
+            if recall in special
+            else response_with_recall(i, recall or 0)
             for i, recall in enumerate(given_)
         ]
         judge = Judge(gates)
         stream = stream_of(source, judge, ordered=ordered, stages=stages, max_in_flight=at_once)
-        consumer = asyncio.ensure_future(collect(stream))
+        consumer = asyncio.ensure_future(collect_and_close(stream))
         while not consumer.done():
             await settle()
             waiting = sorted({*judge.asked} - {*opened})
@@ -176,12 +176,12 @@ async def test_calls_in_flight_are_cancelled_and_no_more_is_read() -> None:
     async def source() -> AsyncGenerator[dict[str, Any]]:
         nonlocal read
         while True:
-            yield response(read, 0)
+            yield response_with_recall(read, 0)
             read += 1
 
     stream = stream_of(source(), judge, max_in_flight=needed + 9)
     async with asyncio.timeout(WAIT_SECONDS):
-        consumer = asyncio.ensure_future(collect(stream))
+        consumer = asyncio.ensure_future(collect_and_close(stream))
         while len(judge.asked) < needed + 9:
             await settle()
         await settle()
@@ -202,7 +202,7 @@ async def test_calls_in_flight_are_cancelled_and_no_more_is_read() -> None:
 
 
 def write(path: Path, recalls: Sequence[int | str]) -> list[bytes]:
-    lines = [orjson.dumps(response(i, recall)) for i, recall in enumerate(recalls)]
+    lines = [orjson.dumps(response_with_recall(i, recall)) for i, recall in enumerate(recalls)]
     path.write_bytes(b"\n".join(lines) + b"\n")
     return lines
 
@@ -219,7 +219,7 @@ async def test_a_run_that_was_interrupted_decides_as_one_that_was_not(
     lines = write(path, [1] * 105 + [0] * 195)
     path.write_bytes(b"\n".join([lines[0], lines[0], b"{", *lines[1:]]))
     whole = stream_of(path, Judge())
-    results = await collect(whole)
+    results = await collect_and_close(whole)
     # One is rejected, maybe later.
     assert (decision_of(whole).remaining or 0) + len(results) in {
         301,
@@ -231,12 +231,12 @@ async def test_a_run_that_was_interrupted_decides_as_one_that_was_not(
             await anext(first)
     assert outcome(first)[0] is None
     second = stream_of(path, Judge(), journal=journal)
-    await collect(second)
+    await collect_and_close(second)
     assert outcome(second) == outcome(whole)
     assert outcome(second)[0] is False
     again, judge = RunningAggregates(), Judge()
     third = stream_of(path, judge, journal=journal, aggregates=again)
-    assert (await collect(third), judge.asked) == ([], [])
+    assert (await collect_and_close(third), judge.asked) == ([], [])
     assert decision_of(third) == decision_of(second)
     assert again.snapshot() == compute_aggregates(results_of(journal), reference=REFERENCE)
 
@@ -252,12 +252,12 @@ async def test_journaled_lines_do_not_count_as_remaining(
     whole = stream_of(
         path, Judge(), journal=journal, dedupe=dedupe, until=None, on_reject="collect"
     )
-    await collect(whole)
+    await collect_and_close(whole)
     judge = Judge()
     for seed in (0, 1):
         source = read_jsonl(path, shuffle=seed)
         stream = stream_of(source, judge, journal=journal, dedupe=dedupe)
-        assert await collect(stream) == []
+        assert await collect_and_close(stream) == []
         decision = decision_of(stream)
         assert (decision.holds, decision.remaining) == (True, 303 - count)
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from graphrag_eval_async import load_reference
+
 HEAVY_BYTES = 200_000
 """More than a response may have to be scored on the event loop."""
 
@@ -29,6 +31,10 @@ def templates(questions: int = 3, **step: Any) -> list[dict[str, Any]]:
         for i in range(questions)
     )
     return template(*asked, template_id="sums")
+
+
+REFERENCE = load_reference(templates())
+"""The loaded set of three questions, for tests that need no other."""
 
 
 def taken(step: dict[str, Any], **more: Any) -> dict[str, Any]:

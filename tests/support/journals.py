@@ -21,6 +21,7 @@ from graphrag_eval_async import (
 )
 from tests.support.data import answer, templates
 from tests.support.deadlines import in_time
+from tests.support.streams import collect
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -91,9 +92,9 @@ class Gates:
 
 
 def response(number: int, **more: Any) -> dict[str, Any]:
-    return answer(
-        number % QUESTIONS, actual_answer=f"answer-{number} it is", id=f"r{number}", **more
-    )
+    """Return a response with an answer and an id of its own; `more` overrides its keys."""
+    fields = {"actual_answer": f"answer-{number} it is", "id": f"r{number}"} | more
+    return answer(number % QUESTIONS, **fields)
 
 
 def responses(count: int) -> list[bytes]:
@@ -110,10 +111,6 @@ def responses(count: int) -> list[bytes]:
 
 def stream_of(source: Any, journal: Any = None, **options: Any) -> EvaluationStream:
     return evaluate_stream(REFERENCE, source, journal=journal, **options)
-
-
-async def collect(stream: EvaluationStream) -> list[dict[str, Any]]:
-    return [result async for result in stream]
 
 
 def complete(

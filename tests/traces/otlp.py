@@ -134,3 +134,13 @@ OPENINFERENCE = [
     json.loads(each)
     for each in Path(__file__).with_name("openinference.jsonl").read_text().splitlines()
 ]
+
+
+def spans(number: int) -> list[dict[str, Any]]:
+    """Those of one more trace, in the order in which they end: the root comes last."""
+    trace = f"{number:032x}"
+    return json.loads(json.dumps(GEN_AI).replace(TRACE, trace))  # type: ignore[no-any-return]
+
+
+IDS = [f"{number:032x}" for number in (1, 2, 3)]
+"""The ids of the first traces of `spans`."""

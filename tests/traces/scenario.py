@@ -32,3 +32,12 @@ CHAT, ITEMS, EVENTS = FORMS["chat"], FORMS["responses"], FORMS["events"]
 ANTHROPIC = next(history for name, _, history in HISTORIES if name == "anthropic")
 
 WITHOUT_QUESTION = {"run state"}
+MEDIA_TYPE = "application/sparql-results+json"
+STEP = {"name": "sparql_query", "output": RESULTS, "output_media_type": MEDIA_TYPE}
+ASKED = {
+    "id": "q1",
+    "question_text": QUESTION,
+    "reference_answer": ANSWER,
+    "reference_steps": [[STEP]],
+}
+REFERENCE: list[dict[str, Any]] = [{"template_id": "t", "questions": [ASKED]}]

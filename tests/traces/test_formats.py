@@ -20,6 +20,7 @@ from graphrag_eval_async import (
 )
 from graphrag_eval_async.traces import TraceFormat, response_from_trace, responses_from_otlp
 from graphrag_eval_async.traces.format import FORMATS, detect, read_trace
+from tests.support.json_values import JSON, replaced
 from tests.traces.scenario import (
     ANSWER,
     ANTHROPIC,
@@ -30,6 +31,7 @@ from tests.traces.scenario import (
     ITEMS,
     PROBLEM,
     QUESTION,
+    REFERENCE,
     RESULTS,
     STEPS,
     WITHOUT_QUESTION,
@@ -39,15 +41,6 @@ READERS: dict[str, Any] = {
     name: getattr(traces, f"response_from_{name.replace('-', '_')}")
     for name in ("openai", "langchain", "anthropic", "pydantic-ai")
 }
-MEDIA_TYPE = "application/sparql-results+json"
-STEP = {"name": "sparql_query", "output": RESULTS, "output_media_type": MEDIA_TYPE}
-ASKED = {
-    "id": "q1",
-    "question_text": QUESTION,
-    "reference_answer": ANSWER,
-    "reference_steps": [[STEP]],
-}
-REFERENCE: list[dict[str, Any]] = [{"template_id": "t", "questions": [ASKED]}]
 each_history = pytest.mark.parametrize(
     ("name", "form", "history"),
     [pytest.param(name, form, history, id=f"{name} {form}") for name, form, history in HISTORIES],
@@ -244,25 +237,6 @@ def test_what_is_left_of_a_damaged_history_is_kept(data: st.DataObject) -> None:
         assert PROBLEM in kept
     for step in response["actual_steps"]:
         assert step["status"] in {"success", "error"}
-
-
-TEXT = st.text(max_size=5) | st.sampled_from(["{", "[1]"])
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**63), 2**63) | st.floats(allow_nan=False) | TEXT,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
-    max_leaves=8,
-)
-
-
-def replaced(value: Any, path: list[int], by: Any) -> Any:
-    """A value with one part of it replaced: the path counts members at each level."""
-    if not path or not isinstance(value, list | dict) or not value:
-        return by
-    keys = list(value) if isinstance(value, dict) else range(len(value))
-    key = keys[path[0] % len(value)]
-    changed = copy.copy(value)
-    changed[key] = replaced(value[key], path[1:], by)
-    return changed
 
 
 @settings(max_examples=300)

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from graphrag_eval_async.traces import responses_from_otlp
 from graphrag_eval_async.traces.format import read_trace
 from tests.support.cpu import affordable
+from tests.support.json_values import JSON, replaced
 from tests.traces.otlp import GEN_AI, OPENINFERENCE, ROOT, TRACE, line, span, tool
 from tests.traces.scenario import ANSWER, PROBLEM, STEPS
-from tests.traces.test_formats import JSON, replaced
 
 INNER = [
     each | {"spanId": f"b{at}", "parentSpanId": f"{11 + at:016x}"}

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from graphrag_eval_async import TraceError, evaluate_stream, run_evaluation_sync
 from graphrag_eval_async.traces import TraceFormat, response_from_trace, responses_from_otlp
-from tests.traces.scenario import ANSWER, PROBLEM, QUESTION, STEPS
-from tests.traces.test_formats import JSON, REFERENCE, replaced
+from tests.support.json_values import JSON, replaced
+from tests.traces.scenario import ANSWER, PROBLEM, QUESTION, REFERENCE, STEPS
 
 RECORDED = [
     json.loads(line) for line in Path(__file__).with_name("recorded.jsonl").read_text().splitlines()

@@ -12,8 +12,8 @@ from graphrag_eval_async.cli.commands.watch.changes import MAX_WAITING, AlertCom
 from tests.cli.beside import Beside, run_beside
 from tests.cli.support import COLOURS, response, run
 from tests.cli.watch.support import append
-from tests.cli.watch.test_watch import IDLE, RESPONSES, watch
 from tests.support.loop import leaving_nothing
+from tests.support.watching import IDLE, RESPONSES, watch
 
 if TYPE_CHECKING:
     from pathlib import Path

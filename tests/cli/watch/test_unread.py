@@ -16,8 +16,8 @@ import pytest
 
 from tests.cli.beside import run_beside
 from tests.cli.support import DEADLINE_SECONDS, Folder, response, run, to_jsonl
-from tests.cli.watch.test_watch import IDLE, samples, watch
-from tests.cli.watch.test_watch import facts as facts_of
+from tests.support.watching import IDLE, samples, watch
+from tests.support.watching import facts as facts_of
 
 if TYPE_CHECKING:
     from tests.cli.beside import Beside

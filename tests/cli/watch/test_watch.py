@@ -21,7 +21,6 @@ from tests.cli.support import (
     DEADLINE_SECONDS,
     ODD,
     REFERENCE,
-    failed,
     finish,
     full_pipe,
     next_line,
@@ -32,32 +31,16 @@ from tests.cli.support import (
     until,
 )
 from tests.cli.watch.support import append
-from tests.exporters.test_prometheus import get, parsed
-from tests.stream.test_spans import spans
 from tests.support.ports import free_port
+from tests.support.prometheus import get, parsed
+from tests.support.watching import IDLE, RESPONSES, facts, samples, watch
 from tests.traces.otlp import line as line_of
-from tests.traces.test_formats import REFERENCE as TRACED
+from tests.traces.otlp import spans
+from tests.traces.scenario import REFERENCE as TRACED
 
 if TYPE_CHECKING:
     from tests.cli.support import Folder
-    from tests.exporters.test_prometheus import Values
-
-RESPONSES = [response("q1"), response("q2", False), failed("q3"), response("q1", False)]
-IDLE = ("--until-idle", "50ms", "--every", "1h")
-"""A run that ends by itself, with facts at its end only, however slow the machine is."""
-
-
-def watch(folder: Folder, *options: str, log: str = "responses.jsonl") -> list[str]:
-    return ["watch", folder.reference, folder.file(log), *options]
-
-
-def facts(text: str) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in text.splitlines()]
-
-
-def samples(facts: dict[str, Any]) -> int:
-    total: int = facts["overall"]["samples"]["total"]
-    return total
+    from tests.support.prometheus import Values
 
 
 def test_standard_input_is_watched(folder: Folder) -> None:

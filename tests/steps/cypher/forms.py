@@ -9,6 +9,9 @@ from dataclasses import dataclass, field
 from datetime import date, datetime, time, timedelta
 from typing import TYPE_CHECKING, Any
 
+from graphrag_eval_async import run_evaluation_sync
+from tests.support.data import question, template
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
@@ -648,3 +651,20 @@ LACKING = {
     "data_frame": {"point", "duration_months", "labels"},
 }
 """Kinds of values that a form cannot hold: Ladybug has no points, and one label a node."""
+PLAYTIME = Node(("Film",), {"title": "Playtime", "year": 1967}, id=2)
+MON_ONCLE = Node(("Film",), {"title": "Mon Oncle", "year": 1958}, id=3)
+
+
+def compare(expected: Any, actual: Any, **keys: Any) -> dict[str, Any]:
+    """The result of a response with one step of Cypher."""
+    step = {"name": "cypher_query", "output": expected, **keys}
+    response = {
+        "question_id": "q",
+        "actual_steps": [{"name": "read_neo4j_cypher", "output": actual}],
+    }
+    [result] = run_evaluation_sync(template(question(step)), [response])
+    return result
+
+
+def score(expected: Any, actual: Any, **keys: Any) -> float:
+    return float(compare(expected, actual, **keys)["steps_score"])

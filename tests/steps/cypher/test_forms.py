@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import UTC, date, datetime, time
-from typing import Any
 
 import pytest
 
@@ -12,19 +11,21 @@ from tests.steps.cypher.forms import (
     FORMS,
     FORMS_OF_GRAPHS,
     LACKING,
+    MON_ONCLE,
+    PLAYTIME,
     Duration,
     Node,
     Path,
     Point,
     Rel,
     Table,
+    compare,
+    score,
     table,
 )
 from tests.support.data import question, template
 
 TATI = Node(("Person",), {"name": "Jacques Tati", "born": 1907}, id=1)
-PLAYTIME = Node(("Film",), {"title": "Playtime", "year": 1967}, id=2)
-MON_ONCLE = Node(("Film",), {"title": "Mon Oncle", "year": 1958}, id=3)
 DIRECTED = Rel("DIRECTED", TATI, PLAYTIME, {"since": 1964}, id=11)
 DIRECTED_TOO = Rel("DIRECTED", TATI, MON_ONCLE, {"since": 1957}, id=12)
 PATH = Path((PLAYTIME, TATI, MON_ONCLE), (DIRECTED, DIRECTED_TOO))
@@ -76,21 +77,6 @@ CASES = [
     for form in FORMS
     if kind not in LACKING.get(form, ())
 ]
-
-
-def compare(expected: Any, actual: Any, **keys: Any) -> dict[str, Any]:
-    """The result of a response with one step of Cypher."""
-    step = {"name": "cypher_query", "output": expected, **keys}
-    response = {
-        "question_id": "q",
-        "actual_steps": [{"name": "read_neo4j_cypher", "output": actual}],
-    }
-    [result] = run_evaluation_sync(template(question(step)), [response])
-    return result
-
-
-def score(expected: Any, actual: Any, **keys: Any) -> float:
-    return float(compare(expected, actual, **keys)["steps_score"])
 
 
 @pytest.mark.parametrize(("kind", "form"), CASES)

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
-from tests.steps.cypher.forms import FORMS, Node, Point, Table, typed
-from tests.steps.cypher.test_forms import score
+from tests.steps.cypher.forms import FORMS, Node, Point, Table, score, typed
 from tests.support.cpu import affordable
 
 if TYPE_CHECKING:

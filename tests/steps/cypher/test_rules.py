@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from graphrag_eval_async import ReferenceDataError, load_reference, run_evaluation_sync
-from tests.steps.cypher.forms import FORMS, Point, table
-from tests.steps.cypher.test_forms import MON_ONCLE, PLAYTIME, compare, score
+from tests.steps.cypher.forms import FORMS, MON_ONCLE, PLAYTIME, Point, compare, score, table
 from tests.steps.support import encode, literal, query, result_of, score_of
 from tests.support.data import question, template
 

@@ -6,8 +6,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async import Evaluator, load_reference
-from tests.traces.scenario import ANSWER, PROBLEM, QUESTION, STEPS
-from tests.traces.test_formats import REFERENCE
+from tests.traces.scenario import ANSWER, PROBLEM, QUESTION, REFERENCE, STEPS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

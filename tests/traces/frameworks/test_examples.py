@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from tests.support.deadlines import PROCESS_SECONDS
-from tests.test_examples import EXAMPLES, ROOT, WITH_FRAMEWORKS
+from tests.support.examples import EXAMPLES, ROOT, WITH_FRAMEWORKS
 
 pytest.importorskip("agents", reason="needs the extra examples")
 pytest.importorskip("langgraph", reason="needs the extra examples")
