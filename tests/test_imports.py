@@ -48,6 +48,16 @@ def room_of(path: Path) -> str:
     return path.relative_to(ROOT).parts[0].removesuffix(".py")
 
 
+HOLDS_STATEMENTS = (ast.stmt, ast.ExceptHandler, ast.match_case)
+
+
+def is_type_checking(node: ast.AST) -> bool:
+    """Return whether a node is `if TYPE_CHECKING:`."""
+    if not isinstance(node, ast.If) or not isinstance(node.test, ast.Name):
+        return False
+    return node.test.id == "TYPE_CHECKING"
+
+
 def imports(tree: ast.AST, *, types_only: bool = False) -> list[tuple[str, bool]]:
     """The modules imported anywhere in a module, and whether for type checkers only."""
     found = []
@@ -61,9 +71,9 @@ def imports(tree: ast.AST, *, types_only: bool = False) -> list[tuple[str, bool]
                 (name, types_only)
                 for name in (names if node.module == PACKAGE else [f"{node.module}"])
             ]
-        else:
-            guard = isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
-            found += imports(node, types_only=types_only or guard)
+        elif isinstance(node, HOLDS_STATEMENTS):
+            is_guarded = types_only or is_type_checking(node)
+            found += imports(node, types_only=is_guarded)
     return found
 
 
