@@ -114,7 +114,8 @@ class LimitsConfig(Section, frozen=True, kw_only=True):
         max_attempts: attempts per request, including the first. Repeats after an unusable reply are
             counted separately. Attempts before long pauses that the server asks for do not count.
         budget_usd: limit of the cost of a run, in US dollars; null means no limit. Earlier runs of
-            the same journal count. Calls in flight may exceed it.
+            the same journal count. A call is sent only if its estimated cost fits, beside the calls
+            in flight.
         max_failed_calls: the run ends if this many calls of one kind (completions or embeddings)
             fail before any succeeds. Until one succeeds, other calls wait. With null, the run never
             ends for this reason.

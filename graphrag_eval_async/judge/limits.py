@@ -16,6 +16,7 @@ from anyio import CancelScope
 if TYPE_CHECKING:
     from graphrag_eval_async.config import LimitsConfig
     from graphrag_eval_async.errors import JudgeUnavailable
+    from graphrag_eval_async.judge.budget import Budget
     from graphrag_eval_async.judge.usage import JudgeUsage
 
 LOGGER = logging.getLogger("graphrag_eval_async.judge")
@@ -471,6 +472,7 @@ class Shared(Protocol):
 
     usage: JudgeUsage
     clocks: Clocks
+    budget: Budget | None
 
     def end_for_budget(self, text: str) -> None:
         """Send nothing more, since the budget is spent."""

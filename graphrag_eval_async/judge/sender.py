@@ -16,6 +16,7 @@ import orjson
 from anyio import CancelScope
 
 from graphrag_eval_async.errors import JudgeError, JudgeUnavailable, describe_exception
+from graphrag_eval_async.judge.budget import REPLY_TOKENS, Estimator
 from graphrag_eval_async.judge.cache import digest
 from graphrag_eval_async.judge.call import Answer
 from graphrag_eval_async.judge.failures import RETRIED, ConnectionLost, Denied, DialectChanged
@@ -121,6 +122,7 @@ class Sender:
         self._limits = setup.llm.limits
         self._usage = session.usage
         self._limiter = limiter
+        self._estimator = Estimator()
         self._prerequisite: Breaker | None = None
         if prerequisite is not None:
             self._prerequisite = prerequisite.breaker
@@ -361,6 +363,44 @@ class Sender:
                 return overloads
             self._limiter.release()
 
+    async def _reserve(self, call: Call) -> float:
+        """Wait until the estimated cost of a request fits into the budget, and reserve it.
+
+        Only requests that are sent have reserved something, so this always comes to an end.
+
+        Returns:
+            the estimated cost in US dollars; 0 without a budget.
+
+        Raises:
+            JudgeError: all calls have ended, or the call costs more than the rest of the budget.
+        """
+        budget = self._session.budget
+        if budget is None:
+            return 0.0
+        while True:
+            dollars = self._estimate_cost(call)
+            if budget.reserve(dollars):
+                return dollars
+            if self._estimator.has_replies:
+                if not budget.can_ever_fit(dollars):
+                    text = f"the rest of the budget does not suffice: {self._limits.budget_usd:g}"
+                    raise JudgeError("budget", f"{text} US dollars", final=True)
+            elif budget.is_idle:
+                # Only a reply shows what calls of this model really cost.
+                budget.reserve_anyway(dollars)
+                return dollars
+            await self._wait_unless_ended(budget.wait_for_change)
+
+    def _estimate_cost(self, call: Call) -> float:
+        """Return the estimated cost of a request in US dollars; 0 if a price is unknown."""
+        tokens = call.estimate_tokens()
+        if self._estimator.has_replies:
+            return self._estimator.estimate(tokens)
+        reply_tokens = 0
+        if self.kind == "completion":
+            reply_tokens = REPLY_TOKENS
+        return self.prices.cost(self.kind, TokenUsage(tokens, reply_tokens)) or 0.0
+
     async def _wait_for_admission(self, call: Call) -> None:
         """Wait until the breaker admits a call, if it has not done so since the last outage."""
         if call.outages_at_admission == self.breaker.outages:
@@ -376,6 +416,8 @@ class Sender:
     ) -> Completion:
         """Send a request once, count and price the reply, and free the slot of the limiter.
 
+        The request waits until its estimated cost fits into the budget.
+
         Args:
             call: the call to send a request for.
             charged_tokens: the tokens that were charged to the rate limit.
@@ -385,7 +427,9 @@ class Sender:
         Raises:
             JudgeError: the attempt failed.
         """
+        reserved_dollars = None
         try:
+            reserved_dollars = await self._reserve(call)
             completion = await self._request(call)
             self._limiter.succeeded(overloads_when_sent)
             self.breaker.attempt_answered()
@@ -407,6 +451,8 @@ class Sender:
                 raise
             raise final from error
         finally:
+            if reserved_dollars is not None and self._session.budget is not None:
+                self._session.budget.release(reserved_dollars)
             self._limiter.release()
         if self._cache is None:
             # Many replies arrive at once: send the next requests before processing these. With a
@@ -576,14 +622,19 @@ class Sender:
         """
         if usage is not None:
             self._limiter.correct(usage.input_tokens + usage.output_tokens - charged_tokens)
-            call.costs.append(self._usage.add(self.kind, usage, self.prices))
+            cost = self._usage.add(self.kind, usage, self.prices)
+            call.costs.append(cost)
+            if self._session.budget is not None and cost is not None:
+                self._estimator.add(call.estimate_tokens(), cost)
         else:
             self._usage.unmetered += 1
             output_tokens = 0
             if self.kind == "completion":
                 output_tokens = estimate_reply(reply)
             estimate = TokenUsage(call.estimate_tokens(), output_tokens)
-            self._usage.add(self.kind, estimate, self.prices)
+            cost = self._usage.add(self.kind, estimate, self.prices)
+            if cost is not None:
+                self._estimator.add(estimate.input_tokens, cost)
             # The estimate counts for the budget, but the cost of the call remains unknown.
             call.costs.append(None)
         self._check_budget()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.config import GenerationConfig, secrets
 from graphrag_eval_async.errors import JudgeError, JudgeUnavailable
+from graphrag_eval_async.judge.budget import Budget
 from graphrag_eval_async.judge.cache import CallCache
 from graphrag_eval_async.judge.clients import connection_of, share_server
 from graphrag_eval_async.judge.limits import Clocks, RateLimiter, Throttle
@@ -45,6 +46,7 @@ class JudgeSession:
         first: the sender of the first judge.
         embedder: the sender of embeddings.
         is_dropping: whether no further result is started.
+        budget: admits requests while the budget lasts; None without a budget.
     """
 
     def __init__(self, setups: Sequence[JudgeSetup], *, is_ended_by_one: bool = False) -> None:
@@ -64,6 +66,9 @@ class JudgeSession:
         self.starts = Throttle(STARTS_PER_ITERATION)
         self.throttle = Throttle(CALLS_PER_ITERATION)
         self.is_dropping = False
+        self.budget: Budget | None = None
+        if self.limits.budget_usd is not None:
+            self.budget = Budget(self.limits.budget_usd, self.usage)
 
         # Each judge has limits of its own on requests. Embeddings share those of the first judge.
         self._limiters = [RateLimiter(self.limits, self.usage, self.clocks) for _ in setups]

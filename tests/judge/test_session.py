@@ -148,3 +148,32 @@ async def test_a_reply_that_has_arrived_is_cached_though_its_call_is_cancelled(
         assert await outcome(repeated) == 1
     await repeated.aclose()
     assert judge.requests == []
+
+
+@each("latency", [0, 1])
+@each("calls_within_budget", [0, 1, 2, 3, 7, 50])
+def test_calls_in_flight_count_in_the_budget(calls_within_budget: int, latency: float) -> None:
+    """Many calls at once cost no more than calls one after the other."""
+    judge = ScriptedJudge(lambda _: asyncio.sleep(latency, {"value": 1}))
+    budget = calls_within_budget * COST
+
+    async def use(one: JudgeSession) -> list[Any]:
+        texts = [f"{number:03} {'x' * 400}" for number in range(60)]
+        outcomes = await asyncio.gather(*(outcome(one, text) for text in texts))
+        assert one.usage.dollars == pytest.approx(budget)
+        return outcomes
+
+    outcomes = asked(judge, use, budget_usd=budget, max_concurrency=32)
+    assert len(judge.requests) == calls_within_budget
+    assert outcomes.count(1) == calls_within_budget
+    assert outcomes.count("budget") == 60 - calls_within_budget
+
+
+def test_a_call_that_costs_too_much_leaves_the_budget_to_others() -> None:
+    judge = ScriptedJudge()
+
+    async def use(one: JudgeSession) -> list[Any]:
+        texts = ["x" * 400, "x" * 400_000, "x" * 400]
+        return [await outcome(one, text) for text in texts]
+
+    assert asked(judge, use, budget_usd=3 * COST) == [1, "budget", 1]
