@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import os
 import tracemalloc
 import zlib
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,6 +17,7 @@ from graphrag_eval_async.errors import ConfigError, JudgeError
 from graphrag_eval_async.judge.clients import check_connections, connection_of
 from graphrag_eval_async.records.token_usage import TokenUsage
 from tests.judge.support import opened
+from tests.support.deadlines import WAIT_SECONDS
 from tests.support.judge_server import JudgeServer, Reply, completion
 from tests.support.loop import leaving_nothing
 
@@ -293,3 +296,39 @@ async def test_a_reply_that_is_too_large_is_an_error() -> None:
         # The server of the test holds the body, too.
         assert tracemalloc.get_traced_memory()[1] < 4 * 8 * MIB
         tracemalloc.stop()
+
+
+HEADS = {
+    "without an end": b"",
+    "chunked": b"Transfer-Encoding: chunked\r\n",
+    "with a huge length": b"Content-Length: 99999999999999\r\n",
+}
+
+
+@pytest.mark.parametrize("head", HEADS.values(), ids=HEADS)
+async def test_a_reply_without_an_end_is_refused(head: bytes) -> None:
+    """The client reads little more than the limit, and then closes the connection."""
+    piece = b" " * (1 << 16)
+    if b"chunked" in head:
+        piece = b"10000\r\n" + piece + b"\r\n"
+    sent_bytes = 0
+
+    async def reply(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal sent_bytes
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n" + head + b"\r\n")
+        with suppress(ConnectionError):
+            while True:
+                writer.write(piece)
+                await writer.drain()
+                sent_bytes += len(piece)
+
+    server = await asyncio.start_server(reply, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    async with server, asyncio.timeout(WAIT_SECONDS):
+        one = generation(base_url=f"http://127.0.0.1:{port}/v1")
+        async with opened(LLMConfig(generation=one)) as models:
+            with pytest.raises(JudgeError, match="longer than 2097152 bytes"):
+                await asked(models)
+    # Buffers of the system hold a part of what was sent.
+    assert sent_bytes < 32 * MIB
