@@ -12,7 +12,7 @@ from rich.text import Text
 
 from graphrag_eval_async.helpers.text import dollars
 from graphrag_eval_async.records.snapshots import mean_of_questions
-from graphrag_eval_async.reports.kept import SCORES
+from graphrag_eval_async.reports.kept import RANKING_SCORES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -210,7 +210,7 @@ def _errors_and_scores(aggregates: RunningAggregates) -> Text:
     errors = all_results["number_of_error_samples"]
     style = "red" if errors else ""
     parts = [Text("1 error" if errors == 1 else f"{errors:,} errors", style)]
-    for name in SCORES:
+    for name in RANKING_SCORES:
         shown = len(parts) - 1  # The first part is the errors.
         if name in all_results and shown < SHOWN_SCORES:
             parts.append(Text(f"{name} {mean_of_questions(all_results[name]):.3f}"))

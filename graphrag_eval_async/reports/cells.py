@@ -37,7 +37,7 @@ class Grid:
 
 
 def mark_differences(expected: Grid, actual: Grid) -> tuple[Marks, Marks]:
-    """Return the marks of the cells of the expected table, and of those of the actual table.
+    """Return how the cells of two tables differ: marks for the expected and for the actual cells.
 
     Columns are paired by name or, if there is no equal name, by the values that they share. Rows
     may be in any order. A row without an equal row in the other table is compared with the closest

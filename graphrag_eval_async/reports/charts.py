@@ -267,6 +267,7 @@ class Silence:
 
     @property
     def seconds(self) -> float:
+        """The length of the time."""
         return self.end - self.start
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from graphrag_eval_async.reports.questions import Question
     from graphrag_eval_async.reports.summary import Summary
 
-ELEMENTS = {"failed": "failure", "error": "error", "skipped": "skipped"}
+ELEMENT_BY_OUTCOME = {"failed": "failure", "error": "error", "skipped": "skipped"}
 """By outcome of a question, the element within its test case that says that it did not pass."""
 
 MAX_ANNOTATIONS = 10
@@ -73,7 +73,7 @@ def _suite(name: str, cases: Sequence[ET.Element]) -> ET.Element:
 def _question_case(question: Question, summary: Summary) -> ET.Element:
     """Return the test case of a question, with the reason if it did not pass."""
     case = _case(question.template_id, question.question_id, seconds=question.seconds)
-    element = ELEMENTS.get(question.outcome)
+    element = ELEMENT_BY_OUTCOME.get(question.outcome)
     if element is None:
         # The question passed.
         return case

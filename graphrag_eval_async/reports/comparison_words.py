@@ -14,16 +14,16 @@ from graphrag_eval_async.inference.verdicts import BETTER, WORSE, is_decided
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-LISTED_IDS = 10
+MAX_IDS = 10
 """How many question ids a sentence lists."""
 
-LISTED_CHANGES = 4
+MAX_CHANGES = 4
 """How many changes of metrics a headline lists with the same verdict."""
 
-LISTED_TEMPLATES = 2
+MAX_TEMPLATES = 2
 """How many templates a headline names beside the change of one metric."""
 
-NO_SCORE = "no question has a primary score on both sides"
+NO_SCORE_TO_COMPARE = "no question has a primary score on both sides"
 
 
 def missing(snapshot: Mapping[str, Any], *, name: Callable[[str], str] = name_cell) -> str:
@@ -68,7 +68,7 @@ def headline(snapshot: Mapping[str, Any], *, name: Callable[[str], str] = name_c
     has_score = any(metric != ERROR_RATE for metric in primary_rows)
     is_equal = all(map(_is_equal, primary_rows.values()))
     if is_equal and not has_score:
-        sentences.append(f"Nothing to compare: {NO_SCORE}.")
+        sentences.append(f"Nothing to compare: {NO_SCORE_TO_COMPARE}.")
         return " ".join(sentences)
     if is_equal and not _has_one_sided_score(snapshot):
         sentences.append(_no_difference(snapshot, map(name, primary_rows)))
@@ -80,7 +80,7 @@ def headline(snapshot: Mapping[str, Any], *, name: Callable[[str], str] = name_c
     else:
         sentences.append(_undecided(primary_rows, name=name))
     if not has_score:
-        sentences.append(f"{NO_SCORE.capitalize()}.")
+        sentences.append(f"{NO_SCORE_TO_COMPARE.capitalize()}.")
     regressed = plural(len(snapshot["regressions"]), "regression")
     improved = plural(len(snapshot["improvements"]), "improvement")
     sentences.append(f"{regressed}, {improved}.")
@@ -193,7 +193,7 @@ def _most_changed_templates(
 
     templates = sorted(size_of_change, key=lambda template: -size_of_change[template])
     changes = []
-    for template in templates[:LISTED_TEMPLATES]:
+    for template in templates[:MAX_TEMPLATES]:
         row = snapshot["per_template"][template][metric]
         changes.append(f"{name(template)} {change_of(row)}")
     hidden = len(templates) - len(changes)
@@ -226,7 +226,7 @@ def regressions(snapshot: Mapping[str, Any]) -> list[str]:
     primary_rows = {metric: row for metric, row in snapshot["overall"].items() if "verdict" in row}
     reasons = []
     if all(metric == ERROR_RATE for metric in primary_rows):
-        reasons.append(NO_SCORE)
+        reasons.append(NO_SCORE_TO_COMPARE)
     for metric, row in primary_rows.items():
         if row["verdict"] == WORSE:
             reasons.append(_regression(metric, row))
@@ -406,18 +406,18 @@ def validity(rows: Mapping[str, Mapping[str, Any]], level: float) -> str:
 
 
 def _list_ids(ids: Sequence[str], name: Callable[[str], str] = name_cell) -> str:
-    """Return the first `LISTED_IDS` ids as a list in words, and how many follow."""
-    listed = ", ".join(map(name, ids[:LISTED_IDS]))
-    if len(ids) > LISTED_IDS:
-        listed += f" and {len(ids) - LISTED_IDS} more"
+    """Return the first `MAX_IDS` ids as a list in words, and how many follow."""
+    listed = ", ".join(map(name, ids[:MAX_IDS]))
+    if len(ids) > MAX_IDS:
+        listed += f" and {len(ids) - MAX_IDS} more"
     return listed
 
 
 def _list_changes(changes: Sequence[str]) -> str:
-    """Return the first `LISTED_CHANGES` changes as a list in words, and how many follow."""
-    listed = ", ".join(changes[:LISTED_CHANGES])
-    if len(changes) > LISTED_CHANGES:
-        listed += f" and {len(changes) - LISTED_CHANGES} more"
+    """Return the first `MAX_CHANGES` changes as a list in words, and how many follow."""
+    listed = ", ".join(changes[:MAX_CHANGES])
+    if len(changes) > MAX_CHANGES:
+        listed += f" and {len(changes) - MAX_CHANGES} more"
     return listed
 
 

@@ -28,22 +28,22 @@ if TYPE_CHECKING:
 
     from graphrag_eval_async.steps.formats.results import SparqlResults
 
-ROWS = 50
+MAX_ROWS = 50
 """Maximum number of rows of a table that are shown."""
 
-COLUMNS = 12
+MAX_COLUMNS = 12
 """Maximum number of columns of a table that are shown."""
 
-DOCUMENTS = 20
+MAX_DOCUMENTS = 20
 """Maximum number of documents of a step that are shown."""
 
-CELL = 400
+MAX_CELL_CHARACTERS = 400
 """Maximum number of characters of a cell that are shown."""
 
 COMPARISON_BUDGET = 500_000
 """Budget for finding the differences of a step, in steps of a comparison: a tenth of a second."""
 
-COMPARED_ROWS = 1000
+MAX_COMPARED_ROWS = 1000
 """Maximum number of rows of a table whose cells are compared; a longer one has no marks."""
 
 HIT = "hit"
@@ -72,7 +72,7 @@ class Table(NamedTuple):
 
 
 class WholeTable(NamedTuple):
-    """A table with all of its columns, and the first `COMPARED_ROWS` rows.
+    """A table with all of its columns, and the first `MAX_COMPARED_ROWS` rows.
 
     Attributes:
         grid: its names and rows.
@@ -400,7 +400,7 @@ def _differences(diff: Any) -> Iterator[Marked]:
             mark = MISSING
         elif kind.startswith("extra_"):
             mark = UNEXPECTED
-        name = cut(kind.replace("_", " "), CELL)
+        name = cut(kind.replace("_", " "), MAX_CELL_CHARACTERS)
         yield Marked(name, _difference_in_words(kind, difference), mark)
 
 
@@ -412,7 +412,7 @@ def _difference_in_words(kind: str, difference: Result) -> str:
         difference: the difference, as the `diff` of a step in a result has it.
     """
     if kind == "wrong_arg":
-        return cut(in_words(dict(difference)), CELL)
+        return cut(in_words(dict(difference)), MAX_CELL_CHARACTERS)
 
     subject: Any = ""
     for key in ("row", "triple", "column", "value"):
@@ -440,9 +440,9 @@ def _row_in_words(row: Mapping[str, Any]) -> str:
         row: the values of the row by the names of their columns.
     """
     cells = [f"{_cell(name)} = {_cell(value)}" for name, value in row.items()]
-    text = ", ".join(cells[:COLUMNS])
-    if len(cells) > COLUMNS:
-        text += f", {len(cells) - COLUMNS} more columns"
+    text = ", ".join(cells[:MAX_COLUMNS])
+    if len(cells) > MAX_COLUMNS:
+        text += f", {len(cells) - MAX_COLUMNS} more columns"
     return text
 
 
@@ -458,15 +458,15 @@ def _paired_columns(paired_columns: Any) -> str:
     """
     if not isinstance(paired_columns, Mapping):
         return ""
-    pairs = list(paired_columns.items())[:COLUMNS]
+    pairs = list(paired_columns.items())[:MAX_COLUMNS]
     return ", ".join(f"{_cell(name)} with {_cell(partner)}" for name, partner in pairs)
 
 
 def _cell(value: Any) -> str:
-    """Return a value as a text of at most about `CELL` characters; "nothing" for None."""
+    """Return a value as a text that is cut at `MAX_CELL_CHARACTERS`; "nothing" for None."""
     if value is None:
         return "nothing"
-    return cut(str(value), CELL)
+    return cut(str(value), MAX_CELL_CHARACTERS)
 
 
 def _side_by_side(
@@ -505,7 +505,7 @@ def _marks_of_cells(
     """
     if expected is None or actual is None:
         return None, None
-    if max(expected.row_count, actual.row_count) > COMPARED_ROWS:
+    if max(expected.row_count, actual.row_count) > MAX_COMPARED_ROWS:
         return None, None
     return mark_differences(expected.grid, actual.grid)
 
@@ -555,7 +555,7 @@ def _step(
         args=_args_in_words(step),
         error="" if error is None else value_text(error),
         table=table,
-        documents=list(documents[:DOCUMENTS]),
+        documents=list(documents[:MAX_DOCUMENTS]),
         text=text,
         values=list(values_of(step, of_steps=True)),
     )
@@ -599,9 +599,9 @@ def _whole_table(step: Result) -> WholeTable | None:
 
 
 def _first_rows(results: SparqlResults) -> Grid:
-    """Return the first `COMPARED_ROWS` rows of the results of a query as texts."""
+    """Return the first `MAX_COMPARED_ROWS` rows of the results of a query as texts."""
     names = list(results.variables)
-    row_count = min(COMPARED_ROWS, results.row_count)
+    row_count = min(MAX_COMPARED_ROWS, results.row_count)
     # A variable that no row binds has no column.
     texts_by_name = {column.name: column.texts for column in results.named(names)}
     columns = []
@@ -625,30 +625,30 @@ def _table(whole: WholeTable | None, marks: Marks | None = None) -> Table | None
     if whole is None:
         return None
     places = list(range(len(whole.grid.rows)))
-    has_marked_rows_first = marks is not None and len(places) > ROWS
+    has_marked_rows_first = marks is not None and len(places) > MAX_ROWS
     if marks is not None and has_marked_rows_first:
         marked = [place for place in places if any(marks[place])]
         unmarked = [place for place in places if not any(marks[place])]
         places = [*marked, *unmarked]
-    places = places[:ROWS]
+    places = places[:MAX_ROWS]
 
     hidden = []
     hidden_rows = whole.row_count - len(places)
     if hidden_rows > 0:
         hidden.append(plural(hidden_rows, "more row"))
-    hidden_columns = len(whole.grid.names) - COLUMNS
+    hidden_columns = len(whole.grid.names) - MAX_COLUMNS
     if hidden_columns > 0:
         hidden.append(plural(hidden_columns, "more column"))
     if has_marked_rows_first:
         hidden.append("rows that differ come first")
 
-    shown_rows = [whole.grid.rows[place][:COLUMNS] for place in places]
+    shown_rows = [whole.grid.rows[place][:MAX_COLUMNS] for place in places]
     shown_marks: Marks = []
     if marks is not None:
-        shown_marks = [marks[place][:COLUMNS] for place in places]
+        shown_marks = [marks[place][:MAX_COLUMNS] for place in places]
     return Table(
-        headings=whole.grid.names[:COLUMNS],
-        rows=[[cut(cell or "", CELL) for cell in row] for row in shown_rows],
+        headings=whole.grid.names[:MAX_COLUMNS],
+        rows=[[cut(cell or "", MAX_CELL_CHARACTERS) for cell in row] for row in shown_rows],
         hidden=", ".join(hidden),
         marks=shown_marks,
     )
@@ -676,7 +676,7 @@ def _document(document: Mapping[str, Any], mark: str) -> Marked:
     text = document.get("text")
     if text is None:
         text = document
-    shown_id = cut(str(document.get("id", "")), CELL)
+    shown_id = cut(str(document.get("id", "")), MAX_CELL_CHARACTERS)
     return Marked(shown_id, value_text(text), mark)
 
 

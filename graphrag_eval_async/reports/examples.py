@@ -173,7 +173,7 @@ def _is_cut(step: Step) -> bool:
 
 
 def _differing_values(expected: Sequence[str], actual: Sequence[str]) -> tuple[str, str]:
-    """Return the expected and the actual values of a step in words, without those of both."""
+    """Return the expected and the actual values of a step in words, without the common values."""
     missing = [value for value in expected if value not in actual]
     unexpected = [value for value in actual if value not in expected]
     if not missing and not unexpected:

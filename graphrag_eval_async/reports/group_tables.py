@@ -11,7 +11,7 @@ from graphrag_eval_async.catalogue.metrics import ERROR_RATE, is_score
 from graphrag_eval_async.helpers.text import percent
 from graphrag_eval_async.records.snapshots import interval_of_mean, mean_of_questions
 from graphrag_eval_async.reports.charts import sparkline
-from graphrag_eval_async.reports.kept import SCORES
+from graphrag_eval_async.reports.kept import RANKING_SCORES
 from graphrag_eval_async.reports.page_words import (
     MAX_CARDS,
     amount_text,
@@ -101,7 +101,7 @@ class GroupTable:
 def template_table(
     facts: Mapping[str, Any], courses: Courses, *, most: int | None = None
 ) -> GroupTable:
-    """Return the table of templates: those that fell, the most fallen first, then the lowest.
+    """Return the table of templates: first those that got worse, then those with the lowest scores.
 
     The table is empty if there is one template only, of which the cards say the same.
 
@@ -169,7 +169,9 @@ def _columns(overall: Mapping[str, Any]) -> list[str]:
 
 
 def _falls_of_templates(facts: Mapping[str, Any]) -> dict[str, float]:
-    """Return how far each template that clearly or perhaps got worse fell, in its worst metric."""
+    """Return how far each template fell that clearly or perhaps got worse, in the metric that fell
+    most.
+    """
     state = facts["state"]
     falls: dict[str, float] = {}
     for change in [*state["changes"], *state["tentative_losses"]]:
@@ -287,7 +289,7 @@ def _change_in_words(change: Mapping[str, Any]) -> str:
     return text
 
 
-def quality(group: Mapping[str, Any], names: Iterable[str] = SCORES) -> float:
+def quality(group: Mapping[str, Any], names: Iterable[str] = RANKING_SCORES) -> float:
     """Return the mean of some scores of a group, in which errors count as 0.
 
     Args:

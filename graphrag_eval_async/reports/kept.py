@@ -27,7 +27,7 @@ KEPT = 200
 KEPT_OF_REASON = 20
 """How many of the latest results of each reason of failure are kept."""
 
-SCORES = RANKING
+RANKING_SCORES = RANKING
 """The metrics whose mean ranks results."""
 
 ERROR_CHARACTERS = 500
@@ -54,15 +54,15 @@ ERROR = "error"
 
 @lru_cache(1000)
 def _places_of_ranking_scores(metrics: tuple[str, ...]) -> list[int]:
-    """Return the indices of the metrics that rank results, the `SCORES`, among all metrics."""
-    return [place for place, metric in enumerate(metrics) if metric in SCORES]
+    """Return the indices of `RANKING_SCORES` among the names of metrics."""
+    return [place for place, metric in enumerate(metrics) if metric in RANKING_SCORES]
 
 
 def quality(evaluation: Evaluation) -> float | None:
-    """Return the number that ranks a result: the mean of its `SCORES`.
+    """Return the number that ranks a result: the mean of its `RANKING_SCORES`.
 
     Returns:
-        minus infinity for an error of the agent; None if the result has none of the `SCORES`.
+        minus infinity for an error of the agent; None if the result has no ranking score.
     """
     if evaluation.failed:
         return -inf
@@ -321,7 +321,7 @@ class Kept:
     def worst(self, below: float = inf) -> list[Entry]:
         """Return the worst results, the worst first.
 
-        Errors of the agent come first, then the results with the lowest means of `SCORES`.
+        Errors of the agent come first, then the results with the lowest means of `RANKING_SCORES`.
 
         Args:
             below: only results with a lower quality are returned.

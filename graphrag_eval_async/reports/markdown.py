@@ -34,7 +34,7 @@ MAX_QUESTION = 100
 
 GOOD = "\N{WHITE HEAVY CHECK MARK}"
 BAD = "\N{CROSS MARK}"
-MARKS = {"good": f"{GOOD} ", "bad": f"{BAD} ", "neutral": ""}
+MARK_BY_TONE = {"good": f"{GOOD} ", "bad": f"{BAD} ", "neutral": ""}
 """What stands before the title, by the tone of the verdict."""
 
 
@@ -119,9 +119,9 @@ def _sections(summary: Summary) -> Iterator[Table | TextSection]:
 
 
 def _verdict_section(summary: Summary) -> TextSection:
-    """Return the verdict, the main scores, the gates and the warnings."""
+    """Return the first section of a page: the verdict, the main scores, the gates and warnings."""
     verdict = verdict_on(summary)
-    mark = MARKS[verdict.tone]
+    mark = MARK_BY_TONE[verdict.tone]
     paragraphs = [f"## {mark}Evaluation: {verdict.title}"]
     if verdict.scores:
         paragraphs.append(" ".join(sentence(score.in_words) for score in verdict.scores))

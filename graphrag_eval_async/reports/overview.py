@@ -28,7 +28,7 @@ from graphrag_eval_async.reports.page_words import (
 )
 from graphrag_eval_async.reports.progress import Phase
 from graphrag_eval_async.reports.wording import (
-    FAILURES,
+    MEANING_BY_REASON,
     RESOURCE_HEADINGS,
     not_run_in_words,
     reason_in_words,
@@ -374,7 +374,7 @@ def _reason_row(reason: str, results: int, summary: ReasonSummary | None) -> Rea
         results: how many results failed for it.
         summary: what these results have in common; None if nobody knows.
     """
-    meaning = FAILURES.get(reason, "")
+    meaning = MEANING_BY_REASON.get(reason, "")
     text = meaning
     notes = []
     if summary is not None and summary.text:

@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 LISTED = 20_000
 """How many questions a report lists: the worst ones."""
 
-LOSSES = 5
+MAX_LOSSES = 5
 """How many of the questions that got worse stand above the tables."""
 
-MOVED_TEMPLATES = 12
+MAX_MOVED_TEMPLATES = 12
 """How many templates are shown at once among those that moved; the others are folded."""
 
 OUTCOME_ORDER = {"error": 0, "failed": 0, "skipped": 1, "passed": 2}
@@ -179,7 +179,7 @@ def _names_of_movement(
     losses = greatest_losses(comparison, LISTED)
     first_details = _first_by_question(details)
     shown_losses = []
-    for metric, row in losses[:LOSSES]:
+    for metric, row in losses[:MAX_LOSSES]:
         question = row["question_id"]
         detail = first_details.get(question)
         shown_losses.append(
@@ -204,14 +204,14 @@ def _names_of_movement(
 def _fold_rows(table: Table) -> tuple[Table, Table]:
     """Divide a table into the part that is shown at once, and the part that is folded.
 
-    The first part has the first `MOVED_TEMPLATES` rows and the totals; the second part, which may
-    have no rows, has the rows between these.
+    The first part has the first `MAX_MOVED_TEMPLATES` rows and the totals. The second part has the
+    rows between them; it may have no rows.
     """
     first_total = len(table.rows) - table.totals
-    if first_total <= MOVED_TEMPLATES:
+    if first_total <= MAX_MOVED_TEMPLATES:
         return table, replace(table, rows=[], totals=0)
-    first_rows = table.rows[:MOVED_TEMPLATES]
-    folded_rows = table.rows[MOVED_TEMPLATES:first_total]
+    first_rows = table.rows[:MAX_MOVED_TEMPLATES]
+    folded_rows = table.rows[MAX_MOVED_TEMPLATES:first_total]
     totals = table.rows[first_total:]
     shown_table = replace(table, rows=[*first_rows, *totals])
     folded_table = replace(table, rows=folded_rows, totals=0, notes=(), key=f"{table.key}-rest")
@@ -309,7 +309,7 @@ def _question_row(
 
 
 def _choices(rows: Sequence[QuestionRow]) -> list[Choice]:
-    """Return the filters of the list of questions: those that would show a row, then "All"."""
+    """Return the filters of the list of questions that show at least one row, then "All"."""
     choices = []
     for kind, name in (("failures", "Failures"), ("changed", "Changed")):
         count = sum(kind in row.kinds.split() for row in rows)

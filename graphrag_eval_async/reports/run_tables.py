@@ -11,6 +11,7 @@ from graphrag_eval_async.catalogue.metrics import COST, is_score
 from graphrag_eval_async.catalogue.outcomes import CAUSED_BY_AGENT, NOT_RUN
 from graphrag_eval_async.helpers.text import counts, interval_cell, number, percent
 from graphrag_eval_async.records.snapshots import (
+    INTERVAL_KINDS,
     counts_of,
     cut_note,
     interval_of_mean,
@@ -22,7 +23,6 @@ from graphrag_eval_async.reports.counts import run_counts
 from graphrag_eval_async.reports.tables import Table
 from graphrag_eval_async.reports.wording import (
     RESOURCE_HEADINGS,
-    VALIDITY,
     mean_cell,
     reason_in_words,
     repeats_rows,
@@ -32,7 +32,7 @@ from graphrag_eval_async.reports.wording import (
 from graphrag_eval_async.steps.failure import failure_counts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from graphrag_eval_async.catalogue.conditions import Condition
     from graphrag_eval_async.reports.examples import Example
@@ -153,35 +153,55 @@ def _means_table(
     if has_totals:
         group_by_row[ALL_RESULTS] = snapshot["micro"]
 
-    # The cells of each column by its heading, from top to bottom.
-    columns: dict[str, list[str]] = {"results": []}
-    errors = []
-    for group in group_by_row.values():
-        results_of_group, errors_of_group = counts_of(group)
-        columns["results"].append(str(results_of_group))
-        errors.append(errors_of_group)
-    if any(errors):
-        columns["errors"] = [str(count) for count in errors]
     metrics = _metrics_with_column(snapshot)
-    for metric in metrics:
-        cells = [mean_cell(group.get(metric, {})) for group in group_by_row.values()]
-        columns[RESOURCE_HEADINGS.get(metric, metric)] = cells
+    columns = _columns_of_means(group_by_row.values(), metrics)
     repeated_columns = _drop_repeated_columns(columns)
-
-    all_notes = _interval_notes({metric: snapshot["micro"][metric] for metric in metrics})
-    all_notes += _notes_on_questions_without_value(snapshot, metrics, questions)
-    for metric, repeated_metric in repeated_columns:
-        all_notes.append(f"{metric} has the values of {repeated_metric} in each row.")
-    all_notes += notes
+    repeated_notes = [
+        f"{metric} has the values of {repeated_metric} in each row."
+        for metric, repeated_metric in repeated_columns
+    ]
     return Table(
         title=title,
         headings=[heading, *columns],
         # Each row takes its name, and one cell of each column.
         rows=[list(row) for row in zip(group_by_row, *columns.values(), strict=True)],
         totals=1 if has_totals else 0,
-        notes=all_notes,
+        notes=[
+            *_interval_notes({metric: snapshot["micro"][metric] for metric in metrics}),
+            *_notes_on_questions_without_value(snapshot, metrics, questions),
+            *repeated_notes,
+            *notes,
+        ],
         key=key,
     )
+
+
+def _columns_of_means(
+    groups: Collection[Mapping[str, Any]], metrics: Iterable[str]
+) -> dict[str, list[str]]:
+    """Return the columns of a table of means, with a cell for each group of results.
+
+    They are the number of results, the number of errors, if there are any, and the metrics.
+
+    Args:
+        groups: the aggregates of each group.
+        metrics: the metrics.
+
+    Returns:
+        the cells of each column by its heading.
+    """
+    columns: dict[str, list[str]] = {"results": []}
+    errors = []
+    for group in groups:
+        results_of_group, errors_of_group = counts_of(group)
+        columns["results"].append(str(results_of_group))
+        errors.append(errors_of_group)
+    if any(errors):
+        columns["errors"] = [str(count) for count in errors]
+    for metric in metrics:
+        heading = RESOURCE_HEADINGS.get(metric, metric)
+        columns[heading] = [mean_cell(group.get(metric, {})) for group in groups]
+    return columns
 
 
 def _metrics_with_column(snapshot: Mapping[str, Any]) -> list[str]:
@@ -239,7 +259,7 @@ def _interval_notes(metrics: Mapping[str, Mapping[str, Any]]) -> list[str]:
         listed_metrics = f" of {', '.join(names)}" if len(metrics_by_kind) > 1 else ""
         questions = f"{interval['questions']} questions"
         notes.append(
-            f"[low, high]: {level} interval{listed_metrics}, {VALIDITY[kind]} ({questions})."
+            f"[low, high]: {level} interval{listed_metrics}, {INTERVAL_KINDS[kind]} ({questions})."
         )
 
     # With several samples of a question, an interval may be of the first samples only.

@@ -153,7 +153,7 @@ class Findings:
             self.questions.expect(question.template_id, question.id)
 
     def add(self, seen: Evaluation) -> None:
-        """Add an observed result."""
+        """Add an observed result to the questions, the examples and the first errors."""
         self.questions.add(seen)
         if seen.pending is not None:
             return
@@ -212,7 +212,7 @@ class Reading:
             self.comparison.add_baseline(result)
 
     def add(self, result: Mapping[str, Any]) -> None:
-        """Add a result."""
+        """Add a result of the run."""
         seen = observe(result)
         if self.comparison is not None:
             self.comparison.add(seen)

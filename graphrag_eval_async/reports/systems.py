@@ -10,7 +10,7 @@ from graphrag_eval_async.catalogue.metrics import ERROR_RATE
 from graphrag_eval_async.helpers.text import interval_cell, number, percent, plural
 from graphrag_eval_async.inference.verdicts import NO_CHANGE, is_decided
 from graphrag_eval_async.reports.comparison_words import (
-    NO_SCORE,
+    NO_SCORE_TO_COMPARE,
     change_of,
     ends,
     short_p,
@@ -49,6 +49,7 @@ def render_systems(snapshot: Mapping[str, Any], format: Format) -> str:  # noqa:
     if format == "latex":
         blocks = ["\n".join(render_latex_table(table)) for table in tables]
         return "\n\n".join([PREAMBLE, *blocks])
+    # Plain text, for a terminal.
     return "\n".join(fold(sentences)) + "\n\n" + render_terminal(tables)
 
 
@@ -153,7 +154,7 @@ def _verdicts(snapshot: Mapping[str, Any]) -> list[str]:
             sentences.append(f"Compared with {first} in {metric}: {', '.join(decided_changes)}.")
 
     if not has_score:
-        sentences.append(f"No score to compare: {NO_SCORE}.")
+        sentences.append(f"No score to compare: {NO_SCORE_TO_COMPARE}.")
     if sentences:
         return sentences
     if verdicts == {NO_CHANGE}:

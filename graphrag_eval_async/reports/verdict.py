@@ -10,7 +10,7 @@ from graphrag_eval_async.helpers.text import counted, interval_cell
 from graphrag_eval_async.inference.verdicts import BETTER, WORSE, is_decided
 from graphrag_eval_async.records.snapshots import interval_of_mean, mean_of_questions, means_of
 from graphrag_eval_async.reports.comparison_words import headline, signed
-from graphrag_eval_async.reports.kept import SCORES
+from graphrag_eval_async.reports.kept import RANKING_SCORES
 from graphrag_eval_async.reports.wording import unscored
 
 if TYPE_CHECKING:
@@ -224,7 +224,7 @@ def _names_of_main_scores(summary: Summary) -> list[str]:
     """
     means = means_of(summary.snapshot["micro"])
     scores = sorted(filter(is_score, means), key=metric_position)
-    ranking_scores = [score for score in scores if score in SCORES]
+    ranking_scores = [score for score in scores if score in RANKING_SCORES]
     if ranking_scores:
         return ranking_scores[:MAX_MAIN_SCORES]
     return scores[:MAX_MAIN_SCORES]

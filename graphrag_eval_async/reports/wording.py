@@ -8,7 +8,6 @@ from graphrag_eval_async.catalogue.metrics import is_score
 from graphrag_eval_async.catalogue.outcomes import AGENT_ERROR, CAUSED_BY_AGENT, NOT_RUN
 from graphrag_eval_async.helpers.text import interval_cell, number, plural
 from graphrag_eval_async.records.snapshots import (
-    INTERVAL_KINDS,
     counts_of,
     interval_of_mean,
     mean_of_questions,
@@ -27,10 +26,9 @@ NOTHING_SCORED = (
     "compare answers, set match on questions, or evaluate with --llm PROVIDER/MODEL or "
     "--config FILE. To compare steps, questions need reference_steps, and responses actual_steps."
 )
-VALIDITY = INTERVAL_KINDS
 
 
-FAILURES = {
+MEANING_BY_REASON = {
     AGENT_ERROR: "the agent failed: it raised an error, took too long or reported an error",
     "forbidden_step": "the agent took a step that the question forbids",
     "too_many_steps": "the agent took more steps than the question allows",
@@ -62,9 +60,9 @@ def reason_in_words(reason: str) -> str:
 
     Reasons of other programs, whose meaning is not known, are returned alone.
     """
-    if reason not in FAILURES:
+    if reason not in MEANING_BY_REASON:
         return reason
-    return f"{reason}: {FAILURES[reason]}"
+    return f"{reason}: {MEANING_BY_REASON[reason]}"
 
 
 def repeats_rows(group: Mapping[str, Any]) -> list[list[str]]:

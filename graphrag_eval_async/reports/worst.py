@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from graphrag_eval_async.catalogue.outcomes import AGENT_ERROR
 from graphrag_eval_async.helpers.text import number
 from graphrag_eval_async.helpers.threads import work_in_slices
-from graphrag_eval_async.reports.kept import SCORES, Reasons
+from graphrag_eval_async.reports.kept import RANKING_SCORES, Reasons
 from graphrag_eval_async.reports.wording import reason_in_words
 
 if TYPE_CHECKING:
@@ -29,8 +29,8 @@ OF_TEMPLATE = 200
 def worst_questions(aggregates: RunningAggregates, count: int = LISTED) -> list[QuestionScore]:
     """Return the questions with the lowest means of a score, the lowest first.
 
-    The score is the first of `SCORES` in which a question has a mean below 1. An error counts as 0,
-    unless its values count.
+    The score is the first of `RANKING_SCORES` in which a question has a mean below 1. An error
+    counts as 0, unless its values count.
 
     Args:
         aggregates: the aggregates of the run.
@@ -78,7 +78,7 @@ def _collect_lowest(
 ) -> Iterator[None]:
     """Add the questions with the lowest means of a score to `lowest`, the lowest first.
 
-    The score is the first of `SCORES` in which a question has a mean that counts.
+    The score is the first of `RANKING_SCORES` in which a question has a mean that counts.
 
     Args:
         lowest: an empty list, which is filled.
@@ -90,7 +90,7 @@ def _collect_lowest(
     Yields:
         nothing, after each question, so that the caller can pause.
     """
-    for metric in SCORES:
+    for metric in RANKING_SCORES:
         for score in aggregates.question_scores(metric, template):
             has_room = len(lowest) < count
             if score.mean < below and (has_room or score.rank < lowest[-1].rank):

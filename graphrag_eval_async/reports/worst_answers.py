@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from graphrag_eval_async.catalogue.outcomes import AGENT_ERROR, REASON
 from graphrag_eval_async.helpers.text import one_line
 from graphrag_eval_async.reports.examples import Example, example_of
-from graphrag_eval_async.reports.kept import SCORES
-from graphrag_eval_async.reports.wording import FAILURES
+from graphrag_eval_async.reports.kept import RANKING_SCORES
+from graphrag_eval_async.reports.wording import MEANING_BY_REASON
 from graphrag_eval_async.steps.failure import NO_FAILURE
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class WorstAnswer:
 
     @property
     def lines(self) -> list[str]:
-        """The question, why the answer is wrong, and what was expected, a line each."""
+        """Three lines: the question, why the answer is wrong, and what was expected and given."""
         title = _in_one_line(self.example.question_id)
         if self.example.question:
             title += f": {_in_one_line(self.example.question)}"
@@ -61,7 +61,7 @@ class WorstAnswer:
         What is not known is left out.
         """
         scores = ", ".join(f"{name} {score:.3g}" for name, score in self.scores.items())
-        explanation = _in_one_line(self.detail) or FAILURES.get(self.reason, "")
+        explanation = _in_one_line(self.detail) or MEANING_BY_REASON.get(self.reason, "")
         if self.reason == AGENT_ERROR:
             # The example quotes the error already.
             explanation = ""
@@ -165,10 +165,10 @@ def _reason_of(result: Mapping[str, Any]) -> str:
 
 
 def _scores_of(result: Mapping[str, Any]) -> dict[str, float]:
-    """Return the `SCORES` that a result has, which rank it; an error of the agent has none."""
+    """Return the `RANKING_SCORES` that a result has; an error of the agent has none."""
     if result.get("status") == "error":
         return {}
-    return {name: result[name] for name in SCORES if result.get(name) is not None}
+    return {name: result[name] for name in RANKING_SCORES if result.get(name) is not None}
 
 
 def _detail_of(result: Mapping[str, Any]) -> str:

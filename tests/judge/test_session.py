@@ -150,8 +150,8 @@ async def test_a_reply_that_has_arrived_is_cached_though_its_call_is_cancelled(
     assert judge.requests == []
 
 
-@each("latency", [0, 1])
-@each("calls_within_budget", [0, 1, 2, 3, 7, 50])
+@pytest.mark.parametrize("latency", [0, 1])
+@pytest.mark.parametrize("calls_within_budget", [0, 1, 2, 3, 7, 50])
 def test_calls_in_flight_count_in_the_budget(calls_within_budget: int, latency: float) -> None:
     """Many calls at once cost no more than calls one after the other."""
     judge = ScriptedJudge(lambda _: asyncio.sleep(latency, {"value": 1}))

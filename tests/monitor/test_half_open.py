@@ -14,7 +14,7 @@ from graphrag_eval_async import Dashboard, evaluate_stream
 from graphrag_eval_async.exporters.prometheus import MetricsServer
 from graphrag_eval_async.helpers import connections
 from tests.cli.support import DEADLINE_SECONDS, REFERENCE, finish, response, start, until
-from tests.monitor.test_dashboard import fetch
+from tests.support.dashboard import fetch
 from tests.support.virtual_time import now, without_waiting
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphrag_eval_async.reports.cells import Grid, mark_differences
-from graphrag_eval_async.reports.evidence import COMPARED_ROWS, ROWS, pairs_of
+from graphrag_eval_async.reports.evidence import MAX_COMPARED_ROWS, MAX_ROWS, pairs_of
 from tests.support.evidence import query, result, table
 
 X = "missing"
@@ -109,12 +109,12 @@ def test_a_step_shows_the_marks_and_a_long_table_the_rows_that_differ_first() ->
         assert step.table is not None
         assert [*step.table.rows[0]] == ["n150", value]
         assert [*step.table.marks[0]] == ["", W]
-        assert len(step.table.rows) == ROWS
+        assert len(step.table.rows) == MAX_ROWS
         assert step.table.hidden == "150 more rows, rows that differ come first"
 
 
 def test_tables_that_are_equal_or_too_long_have_no_marks() -> None:
-    for count in (3, COMPARED_ROWS + 1):
+    for count in (3, MAX_COMPARED_ROWS + 1):
         rows = [[i] for i in range(count)]
         steps = query(table(["x"], *rows)), query(table(["x"], *rows[1:]), id="1")
         (pair,) = pairs_of(result([[steps[0]]], [steps[1]]))

@@ -27,7 +27,7 @@ from graphrag_eval_async.cli.commands.watch.cells import (
 from graphrag_eval_async.cli.commands.watch.layout import Column, Section, table_lines, text_column
 from graphrag_eval_async.records.snapshots import mean_of_questions
 from graphrag_eval_async.reports.groups import main_scores
-from graphrag_eval_async.reports.wording import FAILURES
+from graphrag_eval_async.reports.wording import MEANING_BY_REASON
 from graphrag_eval_async.steps.failure import NO_FAILURE, failure_counts
 
 if TYPE_CHECKING:
@@ -386,7 +386,7 @@ def failures_section(facts: Mapping[str, Any], width: int) -> Section:
             counts.append(Text(f"{count:,}"))
             reasons.append(Text(printable(reason), "red"))
             # Reasons that are not built in have no general explanation.
-            explanation = texts_of_run.get(reason) or FAILURES.get(reason, "")
+            explanation = texts_of_run.get(reason) or MEANING_BY_REASON.get(reason, "")
             explanations.append(Text(printable(explanation)))
         columns = [
             Column(heading="failures", cells=counts),
