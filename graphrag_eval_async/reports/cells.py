@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 MISSING = "missing"
 """Mark of what is expected but absent."""
@@ -36,14 +36,22 @@ class Grid:
     rows: Sequence[Sequence[Cell]]
 
 
-def mark_differences(expected: Grid, actual: Grid) -> tuple[Marks, Marks]:
-    """Return how the cells of two tables differ: marks for the expected and for the actual cells.
+def mark_differences(
+    expected: Grid, actual: Grid, actual_by_expected: Mapping[str, str] | None = None
+) -> tuple[Marks, Marks]:
+    """Return the marks of the cells of the expected table, and of those of the actual table.
 
-    Columns are paired by name or, if there is no equal name, by the values that they share. Rows
-    may be in any order. A row without an equal row in the other table is compared with the closest
-    row there that has no equal row either.
+    Rows may be in any order. A row without an equal row in the other table is compared with the
+    closest row there that has no equal row either.
+
+    Args:
+        expected: the expected table.
+        actual: the table of the agent.
+        actual_by_expected: the name of the actual column by that of the expected column, as the
+            steps were scored. Without it, columns are paired by name, or by the values that they
+            share, whichever leaves fewer rows that differ.
     """
-    pairs = _pair_columns(expected, actual)
+    pairs = _pair_columns(expected, actual, actual_by_expected)
     expected_keys = [_key(row, [pair.expected for pair in pairs]) for row in expected.rows]
     actual_keys = [_key(row, [pair.actual for pair in pairs]) for row in actual.rows]
     missing_rows = _rows_without_equal(expected_keys, actual_keys)
@@ -88,27 +96,59 @@ class ColumnPair(NamedTuple):
     actual: int
 
 
-def _pair_columns(expected: Grid, actual: Grid) -> list[ColumnPair]:
-    """Return pairs of an expected and an actual column that hold the same thing.
+def _pair_columns(
+    expected: Grid, actual: Grid, actual_by_expected: Mapping[str, str] | None
+) -> list[ColumnPair]:
+    """Return pairs of an expected and an actual column that hold the same thing."""
+    if actual_by_expected:
+        return _pair_by_name(expected, actual, actual_by_expected)
+    by_equal_names = _pair_by_name(expected, actual, {name: name for name in expected.names})
+    by_values = _pair_by_name(expected, actual, {})
+    if _count_differing(expected, actual, by_values) < _count_differing(
+        expected, actual, by_equal_names
+    ):
+        return by_values
+    return by_equal_names
 
-    Columns with equal names come first. Each expected column that is left is paired with the actual
-    column that shares most values with it.
+
+def _count_differing(expected: Grid, actual: Grid, pairs: Sequence[ColumnPair]) -> int:
+    """Return how many expected rows differ from all actual rows if columns are paired so.
+
+    All rows differ if an expected column has no partner.
+    """
+    if len(pairs) < len(expected.names):
+        return len(expected.rows)
+    expected_keys = [_key(row, [pair.expected for pair in pairs]) for row in expected.rows]
+    actual_keys = [_key(row, [pair.actual for pair in pairs]) for row in actual.rows]
+    return len(_rows_without_equal(expected_keys, actual_keys))
+
+
+def _pair_by_name(
+    expected: Grid, actual: Grid, actual_by_expected: Mapping[str, str]
+) -> list[ColumnPair]:
+    """Return pairs of columns: first those that are named, then those that share most values.
+
+    Args:
+        expected: the expected table.
+        actual: the table of the agent.
+        actual_by_expected: the name of the actual column by that of the expected column.
     """
     pairs = []
     free_columns = list(range(len(actual.names)))
-    columns_without_namesake = []
+    unpaired_columns = []
     for column, name in enumerate(expected.names):
-        namesakes = [free for free in free_columns if actual.names[free] == name]
-        if namesakes:
-            pairs.append(ColumnPair(column, namesakes[0]))
-            free_columns.remove(namesakes[0])
+        partner_name = actual_by_expected.get(name)
+        partners = [free for free in free_columns if actual.names[free] == partner_name]
+        if partners:
+            pairs.append(ColumnPair(column, partners[0]))
+            free_columns.remove(partners[0])
         else:
-            columns_without_namesake.append(column)
+            unpaired_columns.append(column)
 
     actual_values = {
         free: Counter(_value(row[free]) for row in actual.rows) for free in free_columns
     }
-    for column in columns_without_namesake:
+    for column in unpaired_columns:
         expected_values = Counter(_value(row[column]) for row in expected.rows)
         best = None
         most_shared = 0

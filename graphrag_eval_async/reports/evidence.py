@@ -488,7 +488,9 @@ def _side_by_side(
     expected_marks: Marks | None = None
     actual_marks: Marks | None = None
     if marks_cells:
-        expected_marks, actual_marks = _marks_of_cells(expected_table, actual_table)
+        expected_marks, actual_marks = _marks_of_cells(
+            expected_table, actual_table, _partners_of_columns(expected)
+        )
     expected_documents, actual_documents = _marked_documents(expected, actual)
     return (
         _step(expected, expected_documents, _table(expected_table, expected_marks)),
@@ -496,18 +498,36 @@ def _side_by_side(
     )
 
 
+def _partners_of_columns(step: Result) -> dict[str, str]:
+    """Return the names of the actual columns by those of the expected columns of a step.
+
+    They are the `paired_columns` of the step; {} if it has none. Results may come from anywhere.
+    """
+    paired_columns = step.get("paired_columns")
+    if not isinstance(paired_columns, Mapping):
+        return {}
+    return {str(name): str(partner) for name, partner in paired_columns.items()}
+
+
 def _marks_of_cells(
-    expected: WholeTable | None, actual: WholeTable | None
+    expected: WholeTable | None,
+    actual: WholeTable | None,
+    actual_by_expected: Mapping[str, str],
 ) -> tuple[Marks | None, Marks | None]:
     """Return the marks of the cells in which two tables differ.
 
     Both are None if one of the steps has no table, or if a table is too long to be compared.
+
+    Args:
+        expected: the expected table.
+        actual: the table of the agent.
+        actual_by_expected: the names of the columns that were compared, as far as they are known.
     """
     if expected is None or actual is None:
         return None, None
     if max(expected.row_count, actual.row_count) > MAX_COMPARED_ROWS:
         return None, None
-    return mark_differences(expected.grid, actual.grid)
+    return mark_differences(expected.grid, actual.grid, actual_by_expected)
 
 
 def _marked_documents(expected: Result, actual: Result) -> tuple[list[Marked], list[Marked]]:

@@ -121,3 +121,20 @@ def test_tables_that_are_equal_or_too_long_have_no_marks() -> None:
         assert pair.expected is not None
         assert pair.expected.table is not None
         assert bool(pair.expected.table.marks) == (count == 3)
+
+
+@pytest.mark.parametrize("paired_columns", [None, {}, {"source": "target", "target": "source"}])
+def test_swapped_columns_are_marked_as_they_were_scored(
+    paired_columns: dict[str, str] | None,
+) -> None:
+    expected = Grid(["source", "target"], [["a", "b"], ["c", "d"]])
+    actual = Grid(["target", "source"], [["a", "x"], ["c", "d"]])
+    marks = [["", "wrong"], ["", ""]]
+    assert mark_differences(expected, actual, paired_columns) == (marks, marks)
+
+
+def test_columns_are_paired_as_the_result_says() -> None:
+    expected = Grid(["min", "max"], [["1", "2"]])
+    actual = Grid(["min", "max"], [["2", "3"]])
+    marks = mark_differences(expected, actual, {"min": "max", "max": "min"})
+    assert marks == ([["wrong", ""]], [["", "wrong"]])
