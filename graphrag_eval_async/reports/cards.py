@@ -130,7 +130,11 @@ def _score_card(name: str, facts: Mapping[str, Any], timeline: Timeline) -> Card
 
 
 def _error_card(facts: Mapping[str, Any], timeline: Timeline) -> Card:
-    """Return the card of the error rate: its mean over questions, and the number of errors."""
+    """Return the card of the error rate: the mean over questions, and what it is of.
+
+    With repeats, the share of errors among results may differ from the mean. Then the number of
+    questions stands beside the mean.
+    """
     overall = facts["overall"]
     rate = overall["error_rate"]
     # It is None without results.
@@ -138,6 +142,8 @@ def _error_card(facts: Mapping[str, Any], timeline: Timeline) -> Card:
     errors = overall["errors"]["total"]
     results = overall["samples"]["total"]
     count = f"{errors:,} of {counted(results, 'result')}"
+    if results and share_text(errors / results) != share_text(mean):
+        count = counts_from_facts(facts).over(ERROR_RATE) or "the mean over questions"
     if covers_all(facts):
         recent = mean
         value = share_text(mean)

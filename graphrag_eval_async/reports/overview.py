@@ -173,13 +173,14 @@ class Repeats:
 
     Attributes:
         rows: the shares by number of samples; empty if they say nothing.
-        questions: number of questions with two samples or more.
+        questions: how many questions the shares are over, in words. If fewer have more samples,
+            the numbers are listed by k.
         right: which samples count as right.
         variances: how much each score varies, in words.
     """
 
     rows: Sequence[RepeatsRow]
-    questions: int
+    questions: str
     right: str
     variances: Mapping[str, str]
 
@@ -481,10 +482,20 @@ def _repeats(overall: Mapping[str, Any]) -> Repeats | None:
     ]
     return Repeats(
         rows=rows,
-        questions=repeats["questions@2"],
+        questions=_questions_in_words(
+            {k: repeats[f"questions@{k}"] for k in shown_numbers_of_samples(repeats)}
+        ),
         right=right_in_words(RIGHT_CONDITIONS),
         variances=variances(overall["metrics"]),
     )
+
+
+def _questions_in_words(questions_by_k: Mapping[int, int]) -> str:
+    """Return how many questions have at least k samples, for each k that is shown."""
+    if len(set(questions_by_k.values())) == 1:
+        return counted(max(questions_by_k.values()), "question")
+    counts = [f"{questions:,} for k = {k}" for k, questions in questions_by_k.items()]
+    return f"the questions with k samples or more: {', '.join(counts)}"
 
 
 def result_metrics(results: Iterable[Mapping[str, Any]], most: int) -> list[str]:

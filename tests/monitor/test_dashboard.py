@@ -60,7 +60,7 @@ async def test_the_page_has_the_numbers_of_the_snapshot() -> None:
         "1 active alert error_rate > 0 over 1 now 1 since ",
         f"steps_score {steps['mean']:.3f} all 4 results over 3 questions",
         f"95% interval {ends}",
-        "error_rate 16.7% 1 of 4 results",
+        "error_rate 16.7% over 3 questions",
         "agent_error 1\N{MULTIPLICATION SIGN} : no answer the agent failed",
         "error: no answer",
         "Not active: p95 elapsed_sec > 9 An alert can start once its window is full.",

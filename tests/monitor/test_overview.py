@@ -135,6 +135,31 @@ async def test_an_interval_is_of_the_number_beside_it() -> None:
     assert "interval" not in part_of(html, "metrics")
 
 
+async def test_the_count_beside_the_error_rate_is_of_the_same_mean() -> None:
+    # One error in three results of q1, and none of q2: a mean of 17 %, but 25 % of results.
+    answers = [response("q1"), response("q1"), failed("q1"), response("q2")]
+    async with finished(answers) as dashboard:
+        metrics = part_of((await get(dashboard.url))[2], "metrics")
+    assert "16.7% over 2 of 3 questions" in metrics
+    assert "1 of 4 results" not in metrics
+    # Of the same number of results each, both are the same share.
+    async with finished([response("q1"), failed("q2")]) as dashboard:
+        metrics = part_of((await get(dashboard.url))[2], "metrics")
+    assert "50.0% 1 of 2 results" in metrics
+
+
+async def test_repeats_say_how_many_questions_have_k_samples() -> None:
+    answers = [response("q1"), response("q1", False), response("q1"), response("q2")]
+    async with finished(answers) as dashboard:
+        repeats = part_of((await get(dashboard.url))[2], "repeats")
+    assert "Over the questions with k samples or more: 2 for k = 1, 1 for k = 2, 1 for k = 3." in (
+        repeats
+    )
+    async with finished([*answers[:2], response("q2"), response("q2")]) as dashboard:
+        repeats = part_of((await get(dashboard.url))[2], "repeats")
+    assert "Over 2 questions." in repeats
+
+
 async def test_reasons_lead_to_their_results() -> None:
     async with showing("errors") as dashboard:
         html = (await get(dashboard.url))[2]
