@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import datetime
-from math import fsum
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.catalogue.metrics import ERROR_RATE, is_score
 from graphrag_eval_async.helpers.text import percent
 from graphrag_eval_async.records.snapshots import interval_of_mean, mean_of_questions
 from graphrag_eval_async.reports.charts import sparkline
-from graphrag_eval_async.reports.kept import RANKING_SCORES
 from graphrag_eval_async.reports.page_words import (
     MAX_CARDS,
     amount_text,
@@ -24,7 +23,7 @@ from graphrag_eval_async.reports.page_words import (
 from graphrag_eval_async.reports.wording import RESOURCE_HEADINGS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from graphrag_eval_async.reports.history import Course, Courses
 
@@ -113,13 +112,7 @@ def template_table(
     groups = facts["templates"]
     if len(groups) < 2:
         return GroupTable(headings=[], rows=[])
-    falls = _falls_of_templates(facts)
-
-    def rank(template: str) -> tuple[float, float, str]:
-        fall = falls.get(template, 0.0)
-        return -fall, quality(groups[template]), template
-
-    templates = sorted(groups, key=rank)
+    templates = sort_groups(groups, scores_of(facts["overall"]), falls_of_templates(facts))
     metrics = _columns(facts["overall"])
     rows = []
     for template in templates[:most]:
@@ -137,7 +130,7 @@ def template_table(
 def tag_table(facts: Mapping[str, Any]) -> GroupTable:
     """Return the table of tags, the tag with the lowest scores first."""
     groups = facts.get("tags", {})
-    tags = sorted(groups, key=lambda tag: (quality(groups[tag]), tag))
+    tags = sort_groups(groups, scores_of(facts["overall"]), {})
     metrics = _columns(facts["overall"])
     return GroupTable(
         headings=[RESOURCE_HEADINGS.get(metric, metric) for metric in metrics],
@@ -168,7 +161,7 @@ def _columns(overall: Mapping[str, Any]) -> list[str]:
     return [*scores_of(overall)[:MAX_CARDS], *resources]
 
 
-def _falls_of_templates(facts: Mapping[str, Any]) -> dict[str, float]:
+def falls_of_templates(facts: Mapping[str, Any]) -> dict[str, float]:
     """Return how far each template fell that clearly or perhaps got worse, in the metric that fell
     most.
     """
@@ -289,21 +282,38 @@ def _change_in_words(change: Mapping[str, Any]) -> str:
     return text
 
 
-def quality(group: Mapping[str, Any], names: Iterable[str] = RANKING_SCORES) -> float:
-    """Return the mean of some scores of a group, in which errors count as 0.
+def sort_groups(
+    groups: Mapping[str, Mapping[str, Any]], scores: Sequence[str], falls: Mapping[str, float]
+) -> list[str]:
+    """Return the names of templates or tags in the order in which tables list them.
+
+    Those that clearly got worse come first, the most fallen first. The others are sorted by the
+    first score, as it is shown, then by the next scores and by the error rate. A group without
+    scores comes first if all that it has is errors, or else last.
 
     Args:
-        group: the state of the results of the group.
-        names: the names of the scores; those that the group lacks are left out.
-
-    Returns:
-        the mean; 1 if the group has neither scores nor errors, so that it ranks last.
+        groups: the facts of each template or tag, by its name.
+        scores: the scores, the most important first.
+        falls: by how much templates clearly got worse.
     """
-    metrics = group["metrics"]
-    scores = [mean_of_questions(metrics[name]) for name in names if name in metrics]
-    mean = 1.0
-    if scores:
-        mean = fsum(scores) / len(scores)
-    # The error rate of no results is None.
-    error_rate = mean_of_questions(group["error_rate"]) or 0.0
-    return mean * (1 - error_rate)
+
+    def rank(name: str) -> tuple[float, list[float], float, str]:
+        group = groups[name]
+        error_rate = _shown_mean(group["error_rate"]) or 0.0
+        without_score = 0.0 if error_rate > 0 else inf
+        means = []
+        for score in scores:
+            mean = _shown_mean(group["metrics"].get(score))
+            means.append(without_score if mean is None else mean)
+        return -falls.get(name, 0.0), means, -error_rate, name
+
+    return sorted(groups, key=rank)
+
+
+def _shown_mean(stats: Mapping[str, Any] | None) -> float | None:
+    """Return the recent mean of a metric or, if there is none, that of all results."""
+    if stats is None:
+        return None
+    if stats["window"] is not None:
+        return float(stats["window"])
+    return None if stats["mean"] is None else mean_of_questions(stats)

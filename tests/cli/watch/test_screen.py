@@ -151,18 +151,23 @@ def test_quoted_text_is_one_line_without_control_characters() -> None:
 
 
 def test_the_lowest_templates_come_first() -> None:
-    """Templates whose responses fail, or have low scores, count as worse than those without
-    scores.
-    """
-    names = {"good": (0.9, 0.0), "low": (0.5, 0.0), "failing": (0.9, 0.9), "unscored": (None, None)}
+    """They are sorted by the score that is shown, then by errors."""
+    names = {
+        "good": (0.9, 0.0),
+        "low": (0.5, 0.0),
+        "failing": (0.9, 0.9),
+        "unscored": (None, None),
+        "broken": (None, 1.0),
+    }
     mixed = facts(judged=False, templates=tuple(names), results=[])
     for row, (score, error_rate) in zip(mixed["templates"].values(), names.values(), strict=True):
         row["metrics"]["steps_score"] = {"mean": score, "window": score}
         row["error_rate"] = {"mean": error_rate, "window": error_rate}
     mixed["templates"]["unscored"]["metrics"].clear()
+    mixed["templates"]["broken"]["metrics"].clear()
     lines = shown(mixed, 80, 60)
     found = [line.split()[0] for line in lines if line.startswith((*names,))]
-    assert found == ["failing", "low", "good", "unscored"]
+    assert found == ["broken", "low", "failing", "good", "unscored"]
 
 
 def test_the_most_fallen_templates_come_before_the_lowest() -> None:

@@ -26,12 +26,13 @@ from graphrag_eval_async.cli.commands.watch.cells import (
 )
 from graphrag_eval_async.cli.commands.watch.layout import Column, Section, table_lines, text_column
 from graphrag_eval_async.records.snapshots import mean_of_questions
+from graphrag_eval_async.reports.group_tables import falls_of_templates, sort_groups
 from graphrag_eval_async.reports.groups import main_scores
 from graphrag_eval_async.reports.wording import MEANING_BY_REASON
 from graphrag_eval_async.steps.failure import NO_FAILURE, failure_counts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from graphrag_eval_async.reports.history import Courses
 
@@ -185,12 +186,8 @@ def templates_section(facts: Mapping[str, Any], courses: Courses, width: int) ->
     """
     templates = facts["templates"]
     main = main_scores(facts["overall"])
-    falls = _falls_of_templates(facts["state"])
-
-    def rank(name: str) -> tuple[float, float]:
-        return -falls.get(name, 0.0), recent_quality(templates[name], main)
-
-    names = sorted(templates, key=rank)
+    falls = falls_of_templates(facts)
+    names = sort_groups(templates, main, falls)
 
     def draw(row_count: int) -> list[Text]:
         """Return the heading and the first `row_count` templates as lines."""
@@ -216,9 +213,10 @@ def _template_columns(
     groups = [facts["templates"][name] for name in names]
     columns = [
         text_column(heading, [Text(printable(name)) for name in names]),
+        # These are the results that the error rate beside them is of.
         Column(
-            heading="results",
-            cells=[Text(f"{group['samples']['total']:,}") for group in groups],
+            heading="recent" if has_window(facts) else "results",
+            cells=[Text(f"{_count_of_results(group, facts):,}") for group in groups],
             importance=RESULTS_IMPORTANCE,
         ),
         Column(
@@ -262,6 +260,14 @@ def _columns_of_score(
         Column(heading="change", cells=changes, importance=importance - 1),
         Column(heading="trend, 0 to 1", cells=trends, justify="left", importance=-place),
     ]
+
+
+def _count_of_results(group: Mapping[str, Any], facts: Mapping[str, Any]) -> int:
+    """Return how many results the means of a template are of: the recent ones or, if none, all."""
+    samples = group["samples"]
+    if has_window(facts) and samples["window"]:
+        return int(samples["window"])
+    return int(samples["total"])
 
 
 def _error_cell(name: str, facts: Mapping[str, Any]) -> Text:
@@ -329,47 +335,6 @@ def _recent_or_mean(statistics: Mapping[str, Any], facts: Mapping[str, Any]) -> 
     if statistics["mean"] is None:
         return None
     return mean_of_questions(statistics)
-
-
-def _falls_of_templates(state: Mapping[str, Any]) -> dict[str, float]:
-    """Return by how much the scores of templates fell, clearly or perhaps: for each template, the
-    most.
-    """
-    falls: dict[str, float] = {}
-    for change in [*state["changes"], *state["tentative_losses"]]:
-        if change["is_loss"] and change["template"] is not None:
-            fall = abs(change["after"] - change["before"])
-            falls[change["template"]] = max(fall, falls.get(change["template"], 0.0))
-    return falls
-
-
-def recent_quality(group: Mapping[str, Any], scores: Iterable[str]) -> float:
-    """Return how good the recent results of a template are, from 0 to 1, to sort templates.
-
-    The quality is the mean of the recent means of the scores, where a result with an error counts
-    as 0. If no result is recent, all results count. A template without scores and errors has 1.
-
-    Args:
-        group: the statistics of the template.
-        scores: the names of the scores.
-    """
-    metrics = group["metrics"]
-    means = [_recent_mean_or_zero(metrics[name]) for name in scores if name in metrics]
-    quality = sum(means) / len(means) if means else 1.0
-    share_without_error = 1 - _recent_mean_or_zero(group[ERROR_RATE])
-    return quality * share_without_error
-
-
-def _recent_mean_or_zero(statistics: Mapping[str, Any]) -> float:
-    """Return the recent mean of a metric, or that of all results if no result is recent.
-
-    It is 0 if no result has the metric.
-    """
-    if statistics["window"] is not None:
-        return float(statistics["window"])
-    if statistics["mean"] is not None:
-        return mean_of_questions(statistics)
-    return 0.0
 
 
 def failures_section(facts: Mapping[str, Any], width: int) -> Section:
