@@ -84,6 +84,7 @@ ADDS_UNSEEN = (
     "not that of the change alone: three questions are added for those that were not asked, two "
     "lose 1 and one gains 1"
 )
+AND_NOT_SHARED = "; that of the change shares its error with other metrics"
 NOT_SHARED = "not that of the change, which shares its error with other metrics"
 """Why the interval that `non_inferiority` needs differs from that of the row of the metric."""
 
@@ -482,6 +483,8 @@ def non_inferiority(
     interval_of_row = None if row is None else row.get("interval")
     if bounded:
         result["interval_note"] = ADDS_UNSEEN
+        if interval_of_row is not None and interval_of_row["level"] != level:
+            result["interval_note"] += AND_NOT_SHARED
     elif interval_of_row is not None and interval_of_row["level"] == level:
         # The row has an interval of the same changes and the same level: show that one.
         interval = interval_of_row

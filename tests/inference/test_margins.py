@@ -112,6 +112,8 @@ def test_an_interval_that_is_not_that_of_the_change_says_why() -> None:
     row = both["non_inferior"]["elapsed_sec"]
     assert row["interval"] == alone["non_inferior"]["elapsed_sec"]["interval"]
     assert "shares its error with other metrics" in row["interval_note"]
+    note = both["non_inferior"]["steps_score"]["interval_note"]
+    assert "two lose 1 and one gains 1; that of the change shares its error with" in note
     one = compare(before, after, non_inferior=margins, primary=["elapsed_sec"])
     row = one["non_inferior"]["elapsed_sec"]
     assert row["interval"] == one["overall"]["elapsed_sec"]["interval"]
