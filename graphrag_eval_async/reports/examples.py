@@ -186,14 +186,16 @@ def _differing_values(expected: Sequence[str], actual: Sequence[str]) -> tuple[s
     if still_differ:
         missing = short_missing
         unexpected = short_unexpected
-    # If a side has no value of its own, it has none at all, or only such as the other has, too.
-    expected_values = "nothing else" if expected else "nothing"
-    if missing:
-        expected_values = _list_values(missing)
-    actual_values = "nothing else" if actual else "nothing"
-    if unexpected:
-        actual_values = _list_values(unexpected)
+    expected_values = _list_values(missing) or _only(expected)
+    actual_values = _list_values(unexpected) or _only(actual)
     return expected_values, actual_values
+
+
+def _only(values: Sequence[str]) -> str:
+    """Return all values of a step in words, such as "only Lindau"; "nothing" if it has none."""
+    if not values:
+        return "nothing"
+    return f"only {_list_values([_shorten_iris(value) for value in values])}"
 
 
 def _shorten_iris(value: str) -> str:

@@ -78,6 +78,18 @@ OTHER_DOCUMENTS = {
             id="more rows than are kept",
         ),
         pytest.param(
+            [expected_query(table([["a"], ["b"], ["c"]], ["x"]))],
+            [query(table([["b"]], ["x"]))],
+            "expected a, c; got only b",
+            id="some rows are missing",
+        ),
+        pytest.param(
+            [expected_query(table([["a"]], ["x"]))],
+            [query(table([["a"], ["b"]], ["x"]))],
+            "expected only a; got b",
+            id="more rows than expected",
+        ),
+        pytest.param(
             [expected_query(table([["a"]], ["x"]))],
             [query(table([], ["x"]))],
             "expected a; got nothing",
