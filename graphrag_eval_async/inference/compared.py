@@ -15,7 +15,7 @@ INTERVAL = "interval"
 
 COLUMNS = (
     *("pairs", "baseline", "candidate", "difference", INTERVAL),
-    *("wins", "losses", "ties", "p", "verdict"),
+    *("wins", "losses", "ties", "p_adjusted", "verdict"),
 )
 """The keys of rows to show in a notebook."""
 

@@ -183,6 +183,8 @@ def test_a_notebook_shows_the_interval_of_a_change() -> None:
     after = [result(question=f"q{i}", score=0.9) for i in range(20)]
     html = compare(before, after)._repr_html_()
     assert "<th>difference</th><th>interval</th>" in html
+    # The p-value is the one by which the verdict beside it is decided.
+    assert "<th>p_adjusted</th><th>verdict</th>" in html
     row = html[html.index("<td>steps_score</td>") :]
     low, high = re.findall(r"<td>([+-][\d.]+) to ([+-][\d.]+)</td>", row)[0]
     assert 0.5 < float(low) < 0.85 < float(high) < 0.95
