@@ -229,13 +229,44 @@ def regressions(snapshot: Mapping[str, Any]) -> list[str]:
         reasons.append(NO_SCORE_TO_COMPARE)
     for metric, row in primary_rows.items():
         if row["verdict"] == WORSE:
-            reasons.append(_regression(metric, row))
+            reasons.append(_regression(metric, row) + _only_template(snapshot, metric))
     for template, rows in regressed_templates(snapshot).items():
-        reasons += [_regression(f"{template}:{metric}", row) for metric, row in rows.items()]
+        reasons += [
+            _regression(f"{template}:{metric}", row)
+            for metric, row in rows.items()
+            if not _has_all_changes(row, snapshot["overall"][metric])
+        ]
     for metric, sides in snapshot["without_pair"].items():
         if sides.get("verdict") == WORSE:
             reasons.append(f"{metric} {_lost_values(sides)}")
     return reasons
+
+
+def _only_template(snapshot: Mapping[str, Any], metric: str) -> str:
+    """Return the template whose questions alone changed in a metric, as ", all in ...".
+
+    Empty if several templates changed, or if there is only one template.
+    """
+    overall = snapshot["overall"][metric]
+    for template, rows in regressed_templates(snapshot).items():
+        if metric in rows and _has_all_changes(rows[metric], overall):
+            return f", all in {template}"
+    return ""
+
+
+def _has_all_changes(row: Mapping[str, Any], overall: Mapping[str, Any]) -> bool:
+    """Return whether all questions that changed in a metric are of one template.
+
+    If so, a worse template says the same as all questions, which are worse, too.
+
+    Args:
+        row: the change of the metric in the template.
+        overall: its change in all questions.
+    """
+    is_same_verdict = row["verdict"] == overall.get("verdict")
+    is_same_loss = row["losses"] == overall["losses"]
+    is_same_gain = row["wins"] == overall["wins"]
+    return is_same_verdict and is_same_loss and is_same_gain
 
 
 def regressed_templates(snapshot: Mapping[str, Any]) -> dict[str, dict[str, Mapping[str, Any]]]:

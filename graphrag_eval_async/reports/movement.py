@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from graphrag_eval_async.catalogue.metrics import ERROR_RATE
+from graphrag_eval_async.catalogue.metrics import ERROR_RATE, RESOURCES
 from graphrag_eval_async.helpers.text import number
 from graphrag_eval_async.inference.verdicts import is_decided
 from graphrag_eval_async.records.snapshots import tags_of
@@ -43,9 +43,9 @@ class GroupChange(NamedTuple):
 
     @property
     def is_worth_a_row(self) -> bool:
-        """Whether the change is shown. An error rate that is equal in each question is not."""
-        is_equal_in_each_question = self.row["ties"] == self.row["pairs"]
-        return not (self.metric == ERROR_RATE and is_equal_in_each_question)
+        """Whether the change is shown: that of errors, tokens, time and cost only if there is one."""
+        is_optional = self.metric == ERROR_RATE or self.metric in RESOURCES
+        return not is_optional or self.row["ties"] != self.row["pairs"]
 
 
 def moved_templates(comparison: Mapping[str, Any]) -> Table:
@@ -56,24 +56,59 @@ def moved_templates(comparison: Mapping[str, Any]) -> Table:
     is one template.
     """
     overall = comparison["overall"]
-    groups = comparison["per_template"]
-    changes: list[GroupChange] = []
-    if len(groups) > 1:
-        changes = [
-            GroupChange(template, metric, row)
-            for template, rows in groups.items()
-            for metric, row in rows.items()
-            if "verdict" in row
-        ]
-    totals = [GroupChange(ALL_QUESTIONS, metric, row) for metric, row in overall.items()]
     return _table_of_changes(
-        changes,
-        totals,
+        _changes_of_templates(comparison),
+        [GroupChange(ALL_QUESTIONS, metric, row) for metric, row in overall.items()],
         title="What moved, by template",
         heading="template",
         notes=[validity(overall, comparison["level"])],
         key="moved",
     )
+
+
+def clearly_moved_templates(comparison: Mapping[str, Any]) -> Table:
+    """Return the rows of `moved_templates` with a decided verdict, and those of all questions."""
+    overall = comparison["overall"]
+    changes = _changes_of_templates(comparison)
+    return _table_of_changes(
+        [change for change in changes if is_decided(change.row)],
+        [GroupChange(ALL_QUESTIONS, metric, row) for metric, row in overall.items()],
+        title="What moved, by template",
+        heading="template",
+        notes=[validity(overall, comparison["level"])],
+        key="moved",
+    )
+
+
+def unmoved_templates(comparison: Mapping[str, Any]) -> Table:
+    """Return the rows of the templates none of whose primary metrics has a decided verdict."""
+    changes = _changes_of_templates(comparison)
+    moved = {change.group for change in changes if is_decided(change.row)}
+    return _table_of_changes(
+        [change for change in changes if change.group not in moved],
+        [],
+        title="Templates without a clear change",
+        heading="template",
+        notes=[],
+        key="unmoved",
+    )
+
+
+def _changes_of_templates(comparison: Mapping[str, Any]) -> list[GroupChange]:
+    """Return the changes of each template in the primary metrics.
+
+    There are none if all questions have the same template, whose rows repeat those of all
+    questions.
+    """
+    groups = comparison["per_template"]
+    if len(groups) < 2:
+        return []
+    return [
+        GroupChange(template, metric, row)
+        for template, rows in groups.items()
+        for metric, row in rows.items()
+        if "verdict" in row
+    ]
 
 
 def moved_tags(comparison: Mapping[str, Any]) -> Table:

@@ -7,7 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from graphrag_eval_async.catalogue.metrics import metric_position
 from graphrag_eval_async.reports.comparison_words import change_of, greatest_losses, signed
-from graphrag_eval_async.reports.movement import changed_questions, moved_tags, moved_templates
+from graphrag_eval_async.reports.movement import (
+    changed_questions,
+    clearly_moved_templates,
+    moved_tags,
+    unmoved_templates,
+)
 from graphrag_eval_async.reports.overview import judge_facts
 from graphrag_eval_async.reports.run_tables import run_tables
 from graphrag_eval_async.reports.verdict import verdict_on, warnings_of
@@ -32,7 +37,7 @@ MAX_LOSSES = 5
 """How many of the questions that got worse stand above the tables."""
 
 MAX_MOVED_TEMPLATES = 12
-"""How many templates are shown at once among those that moved; the others are folded."""
+"""How many rows of templates that moved are shown at once; the others are folded."""
 
 OUTCOME_ORDER = {"error": 0, "failed": 0, "skipped": 1, "passed": 2}
 """The place of a question in the list, by its outcome."""
@@ -175,7 +180,8 @@ def _names_of_movement(
     comparison = summary.comparison
     if comparison is None:
         return {"moved": None, "losses": [], "hidden_losses": 0}
-    shown_table, folded_table = _fold_rows(moved_templates(comparison))
+    shown_table, folded_table = _fold_rows(clearly_moved_templates(comparison))
+    unmoved_table = unmoved_templates(comparison)
     losses = greatest_losses(comparison, LISTED)
     first_details = _first_by_question(details)
     shown_losses = []
@@ -195,6 +201,8 @@ def _names_of_movement(
     return {
         "moved": shown_table,
         "moved_rest": folded_table,
+        "unmoved": unmoved_table,
+        "unmoved_templates": len({row[0] for row in unmoved_table.rows}),
         "moved_tags": moved_tags(comparison),
         "losses": shown_losses,
         "hidden_losses": len(losses) - len(shown_losses),
@@ -214,7 +222,14 @@ def _fold_rows(table: Table) -> tuple[Table, Table]:
     folded_rows = table.rows[MAX_MOVED_TEMPLATES:first_total]
     totals = table.rows[first_total:]
     shown_table = replace(table, rows=[*first_rows, *totals])
-    folded_table = replace(table, rows=folded_rows, totals=0, notes=(), key=f"{table.key}-rest")
+    folded_table = replace(
+        table,
+        title="Further templates that moved",
+        rows=folded_rows,
+        totals=0,
+        notes=(),
+        key=f"{table.key}-rest",
+    )
     return shown_table, folded_table
 
 

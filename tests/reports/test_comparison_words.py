@@ -124,6 +124,12 @@ def test_a_constant_metric_takes_no_share_of_the_error_budget() -> None:
     assert regressions(comparison) == [f"steps_score is worse: 0.7 -> 0.59, -0.11; {told}"]
 
 
+def test_a_regression_of_one_template_is_told_once() -> None:
+    [reason] = regressions(compare(BASELINE, LINES_FELL))
+    assert reason.startswith("steps_score is worse: 0.7 -> 0.5, -0.2; ")
+    assert reason.endswith(", all in lines")
+
+
 def test_a_fallen_template_is_a_regression_even_if_the_mean_is_the_same() -> None:
     [reason] = regressions(compare(BASELINE, LINES_FELL_OTHERS_ROSE))
     assert reason.startswith("lines:steps_score is worse: 0.9 -> 0.3, -0.6; 0 questions better")

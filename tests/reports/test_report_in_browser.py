@@ -60,6 +60,49 @@ def test_a_report_is_accessible_and_fits_its_screen(
     seen.check()
 
 
+def test_a_report_with_many_templates_and_repeats_is_accessible(
+    tmp_path: Path,
+    browser: Any,
+) -> None:
+    seen = Page(browser)
+    path = tmp_path / "report.html"
+    questions = [(f"q{place}", f"template {place}") for place in range(15)]
+    results = [
+        result(question, place % 2 / 2, template_id=template, sample=sample)
+        for place, (question, template) in enumerate(questions)
+        for sample in (0, 1)
+    ]
+    before = [result(question, template_id=template) for question, template in questions]
+    path.write_text(report_of(results, before))
+    seen.page.goto(path.as_uri())
+    seen.page.locator("#moved details").evaluate_all("all => all.forEach(each => each.open = true)")
+    seen.accessible()
+    seen.check()
+
+
+def test_a_report_shows_what_moved_and_folds_what_did_not(
+    tmp_path: Path,
+    browser: Any,
+) -> None:
+    seen = Page(browser)
+    path = tmp_path / "report.html"
+    questions = [
+        (f"{name}{place}", name) for name in ("fell", "same", "also") for place in range(9)
+    ]
+    before = [result(question, template_id=template) for question, template in questions]
+    results = [
+        result(question, 0.0 if template == "fell" else 1.0, template_id=template)
+        for question, template in questions
+    ]
+    path.write_text(report_of(results, before))
+    seen.page.goto(path.as_uri())
+    rows = seen.page.locator("#moved tbody tr:visible th")
+    expect(rows).to_have_text(["fell", "all questions"])
+    seen.page.get_by_text("2 templates without a clear change").click()
+    expect(rows).to_have_text(["fell", "all questions", "also", "same"])
+    seen.check()
+
+
 def test_text_of_responses_is_shown_as_text(
     tmp_path: Path,
     browser: Any,
