@@ -5,8 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import pairwise
+from math import floor, isfinite, log10
 from statistics import median
 from typing import TYPE_CHECKING
+
+from graphrag_eval_async.catalogue.metrics import ERROR_RATE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -59,6 +62,59 @@ class Label:
 
 
 @dataclass(frozen=True, slots=True)
+class ValueAxis:
+    """The axis of the values of a chart, from `low` at the bottom to `high` at the top."""
+
+    low: float = 0.0
+    high: float = 1.0
+    is_in_percent: bool = False
+
+    def height(self, value: float, top: float, bottom: float) -> float:
+        """Return where a value stands, given the places of the top and the bottom."""
+        share = (value - self.low) / (self.high - self.low)
+        share = min(1.0, max(0.0, share))
+        return bottom - share * (bottom - top)
+
+    def labels(self) -> list[Label]:
+        """Return the labels of the axis: at the top, in the middle and at the bottom."""
+        places = {self.high: TOP, (self.low + self.high) / 2: (TOP + BOTTOM) / 2, self.low: BOTTOM}
+        return [Label(place, self._text(value)) for value, place in places.items()]
+
+    def _text(self, value: float) -> str:
+        """Return a value in a few characters, such as "0.5", "50%" or "20k"."""
+        if self.is_in_percent:
+            return f"{value:.0%}"
+        for size, suffix in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+            if size <= abs(value) < 1000 * size:
+                return f"{value / size:.3g}{suffix}"
+        return f"{value:.3g}"
+
+
+def fitting_axis(values: Iterable[float | None]) -> ValueAxis | None:
+    """Return an axis from 0 to 1 or, if values are outside, one with round ends that holds them.
+
+    Returns:
+        None if the values are so large that their distance is no finite number.
+    """
+    present = [value for value in values if value is not None]
+    lowest = min(present, default=0.0)
+    highest = max(present, default=1.0)
+    if lowest >= 0 and highest <= 1:
+        return ValueAxis()
+    # A level line, such as that of a single value, has room, too.
+    length = max(highest - lowest, abs(highest) / 100)
+    if not isfinite(10 * length):
+        return None
+    power = 10.0 ** floor(log10(length / 2))
+    for factor in (1, 2, 2.5, 5, 10, 20):
+        step = factor * power
+        low = floor(lowest / step) * step
+        if low + 2 * step >= highest:
+            return ValueAxis(low, low + 2 * step)
+    return ValueAxis(lowest, highest)
+
+
+@dataclass(frozen=True, slots=True)
 class ChangeMark:
     """A change that a chart marks: its name, and when it was, in seconds since 1970."""
 
@@ -82,7 +138,7 @@ class Gap:
 
 @dataclass(frozen=True, slots=True)
 class TimeChart:
-    """A chart of a score from 0 to 1 over time.
+    """A chart of a score over time.
 
     Attributes:
         recent: path of the mean of recent results.
@@ -90,6 +146,7 @@ class TimeChart:
         last: place of the latest recent mean.
         gaps: times without results, in which both paths are interrupted.
         ticks: labels of the axis of time.
+        values: labels of the axis of values.
         change: the label at which the score changed; None if it did not, or nobody knows when.
         text: what the chart shows, for people who do not see it.
     """
@@ -99,18 +156,20 @@ class TimeChart:
     last: tuple[float, float]
     gaps: Sequence[Gap]
     ticks: Sequence[Label]
+    values: Sequence[Label]
     change: Label | None
     text: str
 
 
 def sparkline(values: Sequence[float | None]) -> str:
-    """Return the path of values from 0 to 1, the latest on the right.
+    """Return the path of values, the latest on the right.
 
-    All sparklines have the same axis, so that they can be compared. None interrupts the path. The
-    path is empty if there are fewer than two values.
+    All sparklines of values from 0 to 1 have the same axis, so that they can be compared. None
+    interrupts the path. The path is empty if there are fewer than two values.
     """
     number_of_values = sum(value is not None for value in values)
-    if number_of_values < 2:
+    axis = fitting_axis(values)
+    if axis is None or number_of_values < 2:
         return ""
     last_index = len(values) - 1
     points: list[tuple[float, float | None]] = []
@@ -119,7 +178,7 @@ def sparkline(values: Sequence[float | None]) -> str:
         y = None
         if value is not None:
             # The line is not cut off at the top and the bottom: a unit stays free for its width.
-            y = _height(value, 1, SPARK_HEIGHT - 1)
+            y = axis.height(value, 1, SPARK_HEIGHT - 1)
         points.append((x, y))
     return _path(points)
 
@@ -154,8 +213,11 @@ def time_chart(
     different_means = {
         round(mean, 3) for mean in (*recent_means, *means_so_far) if mean is not None
     }
-    if len(different_means) < 2 or len(spans) < 2:
+    values = fitting_axis([*recent_means, *means_so_far])
+    if len(different_means) < 2 or len(spans) < 2 or values is None:
         return None
+    if score == ERROR_RATE:
+        values = ValueAxis(is_in_percent=True)
 
     axis_end = spans[-1].end
     if until is not None:
@@ -170,11 +232,12 @@ def time_chart(
     after_gap = [span.start in ends_of_silences for span in spans]
 
     return TimeChart(
-        recent=_interrupted_path(places, recent_means, after_gap),
-        so_far=_interrupted_path(places, means_so_far, after_gap),
-        last=_last_point(places, recent_means),
+        recent=_interrupted_path(places, recent_means, after_gap, values),
+        so_far=_interrupted_path(places, means_so_far, after_gap, values),
+        last=_last_point(places, recent_means, values),
         gaps=gaps,
         ticks=axis.ticks(),
+        values=values.labels(),
         change=None if change is None else _label_of_change(axis, change),
         text=_chart_in_words(score, recent_means, axis, gaps),
     )
@@ -288,14 +351,18 @@ def _gap(axis: TimeAxis, silence: Silence) -> Gap:
 
 
 def _interrupted_path(
-    places: Sequence[float], means: Sequence[float | None], after_gap: Sequence[bool]
+    places: Sequence[float],
+    means: Sequence[float | None],
+    after_gap: Sequence[bool],
+    values: ValueAxis,
 ) -> str:
-    """Return the path of means from 0 to 1, which begins anew after each gap.
+    """Return the path of means, which begins anew after each gap.
 
     Args:
         places: the x coordinate of each mean.
         means: the means; None interrupts the path, too.
         after_gap: for each mean, whether a gap ends before it.
+        values: the axis of the means.
     """
     points: list[tuple[float, float | None]] = []
     for x, mean, is_after_gap in zip(places, means, after_gap, strict=True):
@@ -303,30 +370,24 @@ def _interrupted_path(
             points.append((x, None))
         y = None
         if mean is not None:
-            y = _height(mean, TOP, BOTTOM)
+            y = values.height(mean, TOP, BOTTOM)
         points.append((x, y))
     return _path(points)
 
 
-def _last_point(places: Sequence[float], means: Sequence[float | None]) -> tuple[float, float]:
+def _last_point(
+    places: Sequence[float], means: Sequence[float | None], values: ValueAxis
+) -> tuple[float, float]:
     """Return the point of the latest mean, of which there is at least one.
 
     Args:
         places: the x coordinate of each mean.
-        means: the means from 0 to 1; None for no mean.
+        means: the means; None for no mean.
+        values: the axis of the means.
     """
     points = [(x, mean) for x, mean in zip(places, means, strict=True) if mean is not None]
     last_x, last_mean = points[-1]
-    return last_x, _height(last_mean, TOP, BOTTOM)
-
-
-def _height(value: float, top: float, bottom: float) -> float:
-    """Return the y coordinate of a value on an axis from 0 at the `bottom` to 1 at the `top`.
-
-    Values below 0 stand at the bottom, and values above 1 at the top.
-    """
-    share = min(1.0, max(0.0, value))
-    return bottom - share * (bottom - top)
+    return last_x, values.height(last_mean, TOP, BOTTOM)
 
 
 def _path(points: Iterable[tuple[float, float | None]]) -> str:

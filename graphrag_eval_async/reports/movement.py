@@ -43,7 +43,7 @@ class GroupChange(NamedTuple):
 
     @property
     def is_worth_a_row(self) -> bool:
-        """Whether the change is shown: that of errors, tokens, time and cost only if there is one."""
+        """Whether the change is shown: errors, tokens, time and cost only if they changed."""
         is_optional = self.metric == ERROR_RATE or self.metric in RESOURCES
         return not is_optional or self.row["ties"] != self.row["pairs"]
 

@@ -308,6 +308,26 @@ def test_a_chart_has_an_axis_from_0_to_1_and_ends_at_the_number_beside_it() -> N
 
 
 @pytest.mark.parametrize(
+    ("scores", "labels"),
+    [
+        pytest.param((0.2, 0.8), ["1", "0.5", "0"], id="within 0 and 1"),
+        pytest.param((13.0, 18.0), ["20", "15", "10"], id="above 1"),
+        pytest.param((-0.4, 0.4), ["0.5", "0", "-0.5"], id="below 0"),
+        pytest.param((40_000.0, 80_000.0), ["80k", "60k", "40k"], id="thousands"),
+    ],
+)
+def test_a_chart_has_an_axis_that_fits_its_values(scores: Any, labels: list[str]) -> None:
+    low, high = scores
+    line = recorded([(10.0, low)] * 50 + [(10.0, high)] * 50, Last(10))
+    chart = time_chart(line, SCORE, recent=None)
+    assert chart is not None
+    assert [label.text for label in chart.values] == labels
+    points = heights(chart.recent)
+    assert all(TOP <= y <= BOTTOM for y in points)
+    assert points[-1] < points[0]
+
+
+@pytest.mark.parametrize(
     ("arrivals", "gaps"),
     [
         pytest.param([(10.0, i % 2) for i in range(99)], 0, id="evenly"),
