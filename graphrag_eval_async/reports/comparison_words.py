@@ -263,10 +263,10 @@ def _has_all_changes(row: Mapping[str, Any], overall: Mapping[str, Any]) -> bool
         row: the change of the metric in the template.
         overall: its change in all questions.
     """
-    is_same_verdict = row["verdict"] == overall.get("verdict")
-    is_same_loss = row["losses"] == overall["losses"]
-    is_same_gain = row["wins"] == overall["wins"]
-    return is_same_verdict and is_same_loss and is_same_gain
+    is_same_verdict: bool = row["verdict"] == overall.get("verdict")
+    is_same_loss: bool = row["losses"] == overall["losses"]
+    is_same_gain: bool = row["wins"] == overall["wins"]
+    return bool(is_same_verdict and is_same_loss and is_same_gain)
 
 
 def regressed_templates(snapshot: Mapping[str, Any]) -> dict[str, dict[str, Mapping[str, Any]]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from graphrag_eval_async.catalogue.metrics import is_score, metric_position
+from graphrag_eval_async.catalogue.metrics import ERROR_RATE, is_score, metric_position
 from graphrag_eval_async.helpers.text import counted, interval_cell
 from graphrag_eval_async.inference.verdicts import BETTER, WORSE, is_decided
 from graphrag_eval_async.records.snapshots import interval_of_mean, mean_of_questions, means_of
@@ -22,6 +22,10 @@ MAX_MAIN_SCORES = 6
 """How many scores stand beside the verdict."""
 
 
+TONES = {WORSE: "bad", BETTER: "good"}
+"""Whether a verdict on a change is good or bad."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MainScore:
     """A score of all results, as it stands beside the verdict.
@@ -33,6 +37,7 @@ class MainScore:
         over: the questions that the mean is over; "" if nobody knows.
         change: the change from the baseline, such as "-0.22 from 0.95"; "" without a baseline.
         verdict: the verdict on the change; "" without one.
+        tone: whether the change is good or bad; "" if it is neither.
     """
 
     name: str
@@ -41,6 +46,7 @@ class MainScore:
     over: str = ""
     change: str = ""
     verdict: str = ""
+    tone: str = ""
 
     @property
     def in_words(self) -> str:
@@ -231,10 +237,14 @@ def _names_of_main_scores(summary: Summary) -> list[str]:
 
 
 def main_scores(summary: Summary) -> Iterator[MainScore]:
-    """Yield the main scores of a run, with their changes from the baseline."""
+    """Yield the main scores of a run, with their changes from the baseline.
+
+    The error rate follows if a result is an error of the agent, or if it changed.
+    """
     rows: Mapping[str, Any] = {}
     if summary.comparison is not None:
         rows = summary.comparison["overall"]
+    has_errors = summary.counts.errors > 0
     for score in _names_of_main_scores(summary):
         stats = summary.snapshot["micro"][score]
         mean = mean_of_questions(stats)
@@ -248,14 +258,46 @@ def main_scores(summary: Summary) -> Iterator[MainScore]:
         if row is not None:
             change = _change_in_words(row, mean)
             verdict = row.get("verdict", "")
+        over = summary.counts.over(score)
+        if has_errors:
+            over = f"{over}, without errors".removeprefix(", ")
         yield MainScore(
             name=score,
             mean=f"{mean:.3f}",
             interval=interval_text,
-            over=summary.counts.over(score),
+            over=over,
             change=change,
             verdict=verdict,
+            tone=TONES.get(verdict, ""),
         )
+
+    error_change = rows.get(ERROR_RATE)
+    has_changed = error_change is not None and error_change["ties"] != error_change["pairs"]
+    if has_errors or has_changed:
+        yield _main_error_rate(summary, error_change)
+
+
+def _main_error_rate(summary: Summary, change: Mapping[str, Any] | None) -> MainScore:
+    """Return the error rate of a run, with its change from the baseline; None without one."""
+    counts = summary.counts
+    mean = summary.snapshot["micro"][ERROR_RATE]
+    verdict = ""
+    tone = ""
+    change_in_words = ""
+    if change is not None:
+        verdict = change.get("verdict", "")
+        change_in_words = _change_in_words(change, mean)
+        # Errors are bad even if their rise may be due to chance.
+        has_risen = change["difference"] > 0
+        tone = "bad" if has_risen else TONES.get(verdict, "")
+    return MainScore(
+        name=ERROR_RATE,
+        mean=f"{mean:.3f}",
+        over=f"in {counts.errors:,} of {counted(counts.results, 'result')}",
+        change=change_in_words,
+        verdict=verdict,
+        tone=tone,
+    )
 
 
 def _change_in_words(row: Mapping[str, Any], mean: float) -> str:

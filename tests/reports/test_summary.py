@@ -319,7 +319,8 @@ def test_a_page_has_the_numbers_of_the_snapshot() -> None:
     ends = f"[{interval['low']:.2f}, {interval['high']:.2f}]"
     for line in (
         "## \N{CROSS MARK} Evaluation: 1 of 2 gates failed; no clear change from the baseline\n",
-        f"`steps_score` 0.583 {ends} over 3 of 4 questions; -0.417 from 1.000.\n",
+        f"`steps_score` 0.583 {ends} over 3 of 4 questions, without errors; -0.417 from 1.000. ",
+        "`error_rate` 0.250 in 1 of 5 results; +0.25 from 0.000.\n",
         "Compared with the baseline: Undecided, may be due to chance: `error_rate` 0 -> 0.25, ",
         "2 regressions, 0 improvements.\n",
         "1 of 4 questions passed, 3 did not.\n",

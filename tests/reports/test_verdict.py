@@ -90,12 +90,13 @@ def test_titles(
 
 def test_scores_say_what_they_are_over_and_how_they_changed() -> None:
     results = [result("a", 0.5), result("b", 1.0), failed("c")]
-    [score] = verdict_on(summary_of(results)).scores
-    assert (score.mean, score.over, score.change) == ("0.750", "over 2 of 3 questions", "")
-    [score] = verdict_on(summary_of(results, [result("a"), result("b")])).scores
+    score = verdict_on(summary_of(results)).scores[0]
+    over = "over 2 of 3 questions, without errors"
+    assert (score.mean, score.over, score.change) == ("0.750", over, "")
+    score = verdict_on(summary_of(results, [result("a"), result("b")])).scores[0]
     assert score.change == "-0.25 from 1.000"
     # The mean is over all questions, the change over those that both runs have.
-    [score] = verdict_on(summary_of(results, [result("a")])).scores
+    score = verdict_on(summary_of(results, [result("a")])).scores[0]
     assert score.change == "-0.5 from 1.000 over 1 shared question"
 
 
@@ -159,3 +160,16 @@ def test_templates_come_most_fallen_first_and_the_error_rate_only_if_it_moved() 
         "down": "steps_score 1 -> 0.5",
         "up": "now right",
     }
+
+
+def test_errors_stand_beside_the_scores_that_leave_them_out() -> None:
+    results = [*RIGHT[:15], *(failed(f"q{i}") for i in range(15, 20))]
+    score, error_rate = verdict_on(summary_of(results, RIGHT)).scores
+    assert score.over.endswith("without errors")
+    assert error_rate.in_words == "error_rate 0.250 in 5 of 20 results; +0.25 from 0.000."
+    assert error_rate.tone == "bad"
+
+
+def test_a_run_without_errors_has_no_error_rate_beside_its_scores() -> None:
+    [score] = verdict_on(summary_of(RIGHT)).scores
+    assert "errors" not in score.over
