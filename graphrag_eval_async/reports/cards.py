@@ -38,9 +38,10 @@ class Card:
 
     Attributes:
         name: the score; several scores with equal values share a card.
-        value: its recent mean; empty if it has none.
-        value_note: which results the recent mean is of.
-        rest: the mean of all results and its interval; only the interval if all are recent.
+        value: its recent mean or, after the end of the run, that of all results; empty if it has
+            none.
+        value_note: which results this mean is of.
+        rest: the other of these two means, and the interval of that of all results.
         coverage: how many results have no value, besides errors of the agent.
         problem: why the score has no value at all.
         is_worse: whether the score clearly fell.
@@ -108,6 +109,14 @@ def _score_card(name: str, facts: Mapping[str, Any], timeline: Timeline) -> Card
         value = score_text(mean)
         value_note = f"all {counted(overall['samples']['total'], 'result')}"
         rest = [number_of_questions, interval]
+    elif facts["progress"]["phase"] == Phase.ENDED:
+        recent = stats["window"]
+        value = score_text(mean)
+        value_note = f"all {counted(overall['samples']['total'], 'result')}"
+        recent_in_words = ""
+        if recent is not None:
+            recent_in_words = f"{score_text(recent)} in the {window_in_words(facts['window'])}"
+        rest = [number_of_questions, interval, recent_in_words]
     else:
         recent = stats["window"]
         value = "no value" if recent is None else score_text(recent)
@@ -149,6 +158,13 @@ def _error_card(facts: Mapping[str, Any], timeline: Timeline) -> Card:
         value = share_text(mean)
         value_note = count
         rest = ""
+    elif facts["progress"]["phase"] == Phase.ENDED:
+        recent = rate["window"]
+        value = share_text(mean)
+        value_note = count
+        rest = ""
+        if recent is not None:
+            rest = f"{share_text(recent)} in the {window_in_words(facts['window'])}"
     else:
         recent = rate["window"]
         value = "no results" if recent is None else share_text(recent)
