@@ -172,7 +172,7 @@ class Watched:
         is_active = self.started is not None
         # An alert starts only over a full window. An active one may have an unfilled window after
         # the run was resumed.
-        if (self._is_full or is_active) and self._holds():
+        if (self._is_full or is_active) and self.holds():
             self._last_held = position
             if not is_active:
                 self.started = self.change("started")
@@ -201,7 +201,7 @@ class Watched:
         value = self._value() if self._is_full else None
         return self.alert.change(state, value=value, window=self.window, samples=len(self._values))
 
-    def _holds(self) -> bool:
+    def holds(self) -> bool:
         """Return whether the condition holds for the values in the window."""
         value = self._value()
         return value is not None and OPERATORS[self.alert.operator](value, self.alert.bound)
@@ -273,6 +273,10 @@ class Silence:
             seconds = self._latest_look - self._silent_since
         return self.alert.change(state, value=seconds, window=Seconds(self.alert.bound))
 
+    def holds(self) -> bool:
+        """Return whether no line has arrived for too long, which is so while it is active."""
+        return self.started is not None
+
 
 class Alerts:
     """All alerts of a run.
@@ -342,9 +346,12 @@ class Alerts:
             self._tell(watched.look(now, lines))
 
     def facts(self) -> list[Change]:
-        """Return the active alerts with their values as they are now, and when they started."""
+        """Return the active alerts with their values as they are now, and when they started.
+
+        `holds` tells whether the condition holds now: an alert stays active for a whole window.
+        """
         return [
-            watched.change("started") | {"time": watched.started["time"]}
+            watched.change("started") | {"time": watched.started["time"], "holds": watched.holds()}
             for watched in self._all
             if watched.started is not None
         ]

@@ -124,11 +124,19 @@ class ProgressLine:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ActiveAlert:
-    """An alert that has started and not ended."""
+    """An alert that has started and not ended.
+
+    Attributes:
+        text: the alert.
+        since: when it started.
+        value: what its value is of, and the value now.
+        note: why it is still active although its condition does not hold; "" if it holds.
+    """
 
     text: str
     since: str
     value: str
+    note: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -306,7 +314,18 @@ def _state_line(facts: Mapping[str, Any], recent_failures: Sequence[Failure]) ->
 
 def _active_alert(alert: Mapping[str, Any]) -> ActiveAlert:
     """Return an active alert as a page shows it."""
-    return ActiveAlert(text=alert["alert"], since=alert["time"], value=value_of(alert))
+    value = value_of(alert)
+    if alert["value"] is not None and alert["statistic"] is not None:
+        name = alert["metric"]
+        if alert["template"] is not None:
+            name = f"{name} of {alert['template']}"
+        value = f"{alert['statistic']} of {name} is now {value}"
+    else:
+        value = f"now {value}"
+    note = ""
+    if alert["value"] is not None and not alert["holds"]:
+        note = "still active: the window must meet the bound again for its whole length"
+    return ActiveAlert(text=alert["alert"], since=alert["time"], value=value, note=note)
 
 
 def _progress_line(progress: Mapping[str, Any]) -> ProgressLine:
