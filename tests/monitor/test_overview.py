@@ -59,8 +59,28 @@ async def test_the_page_begins_with_the_state_and_the_progress(
     assert part_of(html, "progress").startswith(progress)
     order = [html.index(f'id="{part}"') for part in ("state", "progress", "metrics", "templates")]
     assert order == sorted(order)
-    connection = re.findall(r'<p id="connection"[^>]*>(.*?)</p>', html)
-    assert connection == ["Ended" if name == "ended" else "Live"]
+    [connection] = re.findall(r'<p id="connection"[^>]*>(.*?)</p>', html)
+    without_script = "<noscript>Not updated without JavaScript</noscript>"
+    assert connection == ("Ended" if name == "ended" else without_script)
+
+
+async def test_after_the_end_the_big_number_is_of_all_results() -> None:
+    async with showing("ended") as dashboard:
+        html = (await get(dashboard.url))[2]
+    cards = part_of(html, "metrics")
+    assert re.search(
+        r"steps_score 0\.\d{3} all 1,500 results over .*? 0\.\d{3} in the last 200", cards
+    )
+    assert re.search(r"error_rate [\d.]+% \d+ of 1,500 results [\d.]+% in the last 200", cards)
+
+
+async def test_an_alert_that_recovers_says_why_it_is_active() -> None:
+    async with showing("errors") as dashboard:
+        html = (await get(dashboard.url))[2]
+    alerts = part_of(html, "alerts")
+    assert "mean of error_rate is now" in alerts
+    recovering = "still active: the window must meet the bound again"
+    assert ("now 0.9" in alerts) == (recovering in alerts)
 
 
 async def test_a_fall_is_told_with_its_place_time_and_cause() -> None:
@@ -70,7 +90,8 @@ async def test_a_fall_is_told_with_its_place_time_and_cause() -> None:
     assert re.match(
         r"Getting worse since 16:4\d UTC: steps_score of lines_between 0.9\d to 0.7\d\b.*? "
         r"Why: step_error: TypeError: 'NoneType' object is not subscriptable "
-        r"\d+ of \d+ failures of lines_between since then 1 active alert ",
+        r"\d+ of \d+ failures of lines_between since then All results with this reason "
+        r"1 active alert ",
         shown,
     )
     first_template = re.findall(r'<tr data-key="(.*?)"', part(html, "templates"))[0]

@@ -143,6 +143,20 @@ def test_the_list_of_questions_shows_failures_or_changed_ones_or_all(
     seen.check()
 
 
+def test_without_a_script_there_is_no_filter(
+    tmp_path: Path,
+    browser: Any,  # noqa: F811
+) -> None:
+    path = tmp_path / "report.html"
+    path.write_text(report_of([result("wrong", 0.0), result("right")]))
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(path.as_uri())
+    expect(page.locator("#questions-table tbody tr:visible")).to_have_count(2)
+    expect(page.locator(".tools:visible")).to_have_count(0)
+    context.close()
+
+
 def test_many_questions_are_sorted_in_a_moment(
     tmp_path: Path,
     browser: Any,

@@ -1,6 +1,8 @@
 // Patches the page with each snapshot, and keeps focus, scroll, order and filter of tables.
 (function () {
   "use strict";
+  // What only works with a script is hidden without it.
+  document.documentElement.classList.add("scripted");
   // Order and filters outlast a visit to another page; where nothing can be stored, they are forgotten.
   const visit = `tables of ${location.pathname}`;
   let stored = {};
@@ -156,6 +158,8 @@
     const connection = document.getElementById("connection");
     // A run that has ended, or was stopped, sends nothing more, and its connection may close.
     let ended = connection.dataset.ended === "yes";
+    // A run that waits for lines says so itself.
+    const isWaiting = () => Boolean(main.querySelector('#progress[data-phase="waiting for lines"]'));
     const say = (text, lost = false) => {
       if (connection.textContent !== text) connection.textContent = text;
       connection.classList.toggle("lost", lost);
@@ -178,7 +182,7 @@
       const source = new EventSource(address);
       source.addEventListener("message", (event) => {
         show(JSON.parse(event.data));
-        if (!ended) say("Live");
+        if (!ended) say(isWaiting() ? "Waiting" : "Live");
       });
       source.addEventListener("ended", (event) => {
         ended = true;
