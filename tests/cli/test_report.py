@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 SUMMARY = "GITHUB_STEP_SUMMARY"
 RESULTS = [result("a"), result("b", 0.5), result("c", None, status="error", error="down")]
 BASELINE = [result(name) for name in "abc"]
-SCORE = "`steps_score` 0.750 [0.01, 1.00] over 2 of 3 questions."
+SCORE = (
+    "`steps_score` 0.750 [0.01, 1.00] over 2 of 3 questions, without errors. "
+    "`error_rate` 0.333 in 1 of 3 results."
+)
 COUNTS = "3 results, 1 of them an error of the agent."
 PAGE = f"## Evaluation: 1 of 3 questions passed, 2 did not\n\n{SCORE}\n\n{COUNTS}\n"
 FAILED, HELD = "\N{CROSS MARK}", "\N{WHITE HEAVY CHECK MARK}"
@@ -94,7 +97,8 @@ def test_what_evaluate_wrote(folder: Folder, capfd: pytest.CaptureFixture[str]) 
     assert run("report", *files, "--markdown", "-", *gate) == 0
     out, _ = capfd.readouterr()
     assert out.startswith(
-        f"## {HELD} Evaluation: 1 gate held\n\n`steps_score` 1.000 over 1 of 3 questions.\n"
+        f"## {HELD} Evaluation: 1 gate held\n\n`steps_score` 1.000 over 1 of 3 questions, "
+        "without errors. `error_rate` 0.500 in 1 of 2 results.\n"
     )
     assert "\n1 of 3 questions passed, 1 did not, 1 not decided.\n" in out
     assert "\n2 results, 1 of them an error of the agent.\n" in out
