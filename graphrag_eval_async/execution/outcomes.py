@@ -23,6 +23,7 @@ from graphrag_eval_async.steps.tokens import (
     GRAPH_FORMS,
     MAX_QUERY_CHARACTERS,
     form_of,
+    has_second_statement,
     mentions,
     prefixes_of,
 )
@@ -326,6 +327,8 @@ def check_sparql(query: str, *, allow_from: bool, allow_service: bool) -> None:
         raise QueryFailed("refused", "updates are not run")
     if form not in FORMS:
         raise QueryFailed("invalid", f"expected {', '.join(sorted(FORMS))}")
+    if has_second_statement(query):
+        raise QueryFailed("refused", "it has more than one statement; only one query is run")
     if not allow_service and mentions(query, "SERVICE"):
         cure = "execute.allow_service permits it at an endpoint"
         raise QueryFailed(

@@ -58,6 +58,9 @@ UPDATES = frozenset(
 )
 """The first words of updates."""
 
+UPDATES_WITHOUT_WITH = UPDATES - {"WITH", "USING"}
+"""The first words of updates that no query has outside of braces: some stores have WITH there."""
+
 
 class Token(NamedTuple):
     """A token as it was written, and its kind, the name of a group of `_TOKEN`."""
@@ -148,6 +151,40 @@ def mentions(text: str, keyword: str) -> bool:
                 continue
             prefix = token.text.partition(":")[0]
             if keyword in prefix.upper():
+                return True
+    return False
+
+
+def has_second_statement(query: str) -> bool:
+    """Return whether some parser may read more than one statement in a query.
+
+    Some servers run all statements of a request, such as ``SELECT ... ; LOAD <...>``. A statement
+    follows a semicolon outside of all braces, or begins with the first word of an update there. As
+    in `mentions`, all readings of code points and of ``<`` count.
+    """
+    return any(
+        _has_second_statement(text, lenient_iris=lenient_iris)
+        for text in {query, unescape(query)}
+        for lenient_iris in (True, False)
+    )
+
+
+def _has_second_statement(query: str, *, lenient_iris: bool) -> bool:
+    """Return whether a query has a second statement, in one reading of IRIs; see `tokens`."""
+    depth = 0
+    is_after_semicolon = False
+    for token in tokens(query, lenient_iris=lenient_iris):
+        if is_after_semicolon:
+            return True
+        if token.text == "{":
+            depth += 1
+        elif token.text == "}":
+            # A closing brace too many must not hide what follows.
+            depth = max(0, depth - 1)
+        elif depth == 0:
+            is_after_semicolon = token.text == ";"
+            is_update = token.kind == "word" and token.text.upper() in UPDATES_WITHOUT_WITH
+            if is_update:
                 return True
     return False
 

@@ -495,3 +495,49 @@ async def test_an_endpoint_that_is_down_ends_the_run() -> None:
             with pytest.raises(ExecutionUnavailable, match=error):
                 await results_of([ran(RIGHT)] * 5, config(server, timeout_sec=1))
             assert len(server.requests) == 1
+
+
+SELECT = "SELECT * { ?s ?p ?o }"
+SEVERAL_STATEMENTS = {
+    "load": f"{SELECT} ; LOAD <http://127.0.0.1:9/>",
+    "load without a semicolon": f"{SELECT} LOAD <http://127.0.0.1:9/>",
+    "in small letters": f"{SELECT} ;\nload silent <http://127.0.0.1:9/> into graph <urn:g>",
+    "drop": f"{SELECT};DROP ALL",
+    "insert after ASK": "ASK {} ; INSERT DATA { <urn:a> <urn:b> <urn:c> }",
+    "insert with a graph": f"{SELECT} ; WITH <urn:g> DELETE {{ ?s ?p ?o }} WHERE {{ ?s ?p ?o }}",
+    "after a prefix": f"{SELECT} ; PREFIX a: <urn:a> CLEAR DEFAULT",
+    "a second query": f"{SELECT} ; {SELECT}",
+    "a semicolon as a code point": f"{SELECT} \\u003B LOAD <http://127.0.0.1:9/>",
+    "a keyword as code points": f"{SELECT} \\u004COAD <http://127.0.0.1:9/>",
+    "a brace too many": f"{SELECT} }} ; LOAD <http://127.0.0.1:9/>",
+    "after a comment": f"{SELECT} # ;\n; LOAD <http://127.0.0.1:9/>",
+    "a brace that some read as an IRI": "SELECT * { ?a ?b ?c FILTER(?a<?b)&&?c>?a) } ; DROP ALL",
+}
+ONE_STATEMENT = {
+    "words in a comment": f"{SELECT} # ; LOAD <http://127.0.0.1:9/>",
+    "words in a text": 'SELECT * { ?s ?p "} ; LOAD <http://127.0.0.1:9/>" }',
+    "words in names": "PREFIX load: <urn:load> SELECT ?drop { ?drop load:clear ?o ; load:add 1 }",
+    "an IRI": "SELECT * { ?s <urn:a;LOAD> ?o } ORDER BY ?s",
+    "a semicolon at the end": f"{SELECT} ; # done",
+}
+
+
+@pytest.mark.parametrize("query", SEVERAL_STATEMENTS.values(), ids=SEVERAL_STATEMENTS)
+@without_waiting
+async def test_a_second_statement_is_refused_before_it_is_sent(query: str) -> None:
+    async with endpoint() as server:
+        [result] = await results_of([ran(query)], config(server))
+    assert error_of(result).startswith("refused: it has more than one statement")
+    assert not any(sent.endswith(query) for sent in asked(server))
+
+
+@pytest.mark.parametrize("query", ONE_STATEMENT.values(), ids=ONE_STATEMENT)
+@without_waiting
+async def test_words_of_updates_in_a_query_do_not_matter(query: str) -> None:
+    def answer_all(_query: str, _request: Request) -> Reply:
+        return answering(RIGHT)
+
+    async with endpoint(answer_all) as server:
+        [result] = await results_of([ran(query)], config(server))
+    assert "execution_error" not in result["actual_steps"][0]
+    assert any(sent.endswith(query) for sent in asked(server))
