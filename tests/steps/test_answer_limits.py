@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from graphrag_eval_async.errors import ReferenceDataError
 from graphrag_eval_async.steps.answers import MAX_CHARACTERS
 from tests.steps.answer_support import result_of
 from tests.support.cpu import affordable
@@ -76,3 +77,16 @@ def test_hostile_reasoning_takes_linear_time(repeated: str) -> None:
 def test_numbers_of_any_length_are_read() -> None:
     answer = "two " + "million " * 1000 + "9" * 5000 + " 1/" + "9" * 5000 + " " + "千" * 5000
     assert result_of("number", "7", answer)["answer_match"] == 0
+
+
+@pytest.mark.parametrize("match", ["number", "list"])
+@pytest.mark.parametrize("repeated", ["1 ", "(", "a-", "| a "])
+def test_a_reference_answer_that_is_longer_than_answers_is_refused_at_once(
+    match: str, repeated: str
+) -> None:
+    reference = repeated * (2**20 // len(repeated))
+    with (
+        affordable(MAX_CHARACTERS),
+        pytest.raises(ReferenceDataError, match="has more than 100,000 characters"),
+    ):
+        result_of(match, reference, "7")

@@ -56,6 +56,7 @@ def check_match(match: Matching | None, reference: str | None, tolerance: float 
         raise ValueError("tolerance: is relative and must be below 1; 0.05 is 5%")
     if reference is None:
         raise ValueError("match: needs a reference_answer")
+    _check_length(match, reference)
     is_blank = not plain(reference)
     if is_blank or (match == "list" and not items_of(reference)):
         raise ValueError("reference_answer: is blank, so no answer can match it")
@@ -73,6 +74,21 @@ def check_match(match: Matching | None, reference: str | None, tolerance: float 
             raise ValueError(f"match: regex {needs('table')}") from None
         except ValueError as error:
             raise ValueError(f"reference_answer: {error}; the syntax is that of RE2") from None
+
+
+def _check_length(match: Matching | None, reference: str) -> None:
+    """Check that a reference answer is not longer than what is read of an answer.
+
+    No answer could match a longer list or number, and reading it would take seconds.
+
+    Raises:
+        ValueError: the reference answer is longer.
+    """
+    if match in {"number", "list"} and len(reference) > MAX_CHARACTERS:
+        raise ValueError(
+            f"reference_answer: has more than {MAX_CHARACTERS:,} characters, which is all that "
+            f"`match: {match}` reads of an answer"
+        )
 
 
 def match_answer(
