@@ -35,7 +35,9 @@ SHORT_NAMES = {
         "sparql-json sparql/json sparql-results+json sparql-results-json sparql-results sparql srj "
         "application/sparql-json application/sparql-results application/sparql+json"
     ),
-    XML: "sparql-xml sparql/xml sparql-results+xml sparql-results-xml srx application/sparql-xml",
+    XML: (
+        "xml sparql-xml sparql/xml sparql-results+xml sparql-results-xml srx application/sparql-xml"
+    ),
     CSV: "csv application/csv application/x-csv text/x-csv text/comma-separated-values",
     TSV: "tsv text/tsv application/tsv tab-separated-values",
     CYPHER_RESULTS: "cypher neo4j cypher-json",
@@ -52,7 +54,7 @@ SHORT_NAMES = {
 }
 """What people and tools write in place of a media type, separated by spaces."""
 
-_TYPE_BY_NAME = {
+TYPE_BY_NAME = {
     **{media_type: media_type for media_type in MEDIA_TYPES},
     **{
         short_name: media_type
@@ -72,9 +74,9 @@ def plain_type(media_type: Any) -> Any:
     if not isinstance(media_type, str):
         return media_type
     name = media_type.partition(";")[0].strip().lower()
-    known_type = _TYPE_BY_NAME.get(name)
+    known_type = TYPE_BY_NAME.get(name)
     if known_type is not None:
         return known_type
     # A short name may have underscores or spaces, or the dot of a suffix.
     short_name = name.removeprefix(".").replace("_", "-").replace(" ", "-")
-    return _TYPE_BY_NAME.get(short_name, name)
+    return TYPE_BY_NAME.get(short_name, name)

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from graphrag_eval_async.catalogue.media_types import CSV, GRAPHS, MEDIA_TYPES, plain_type
+from graphrag_eval_async.catalogue.media_types import (
+    CSV,
+    GRAPHS,
+    MEDIA_TYPES,
+    TYPE_BY_NAME,
+    plain_type,
+)
 from graphrag_eval_async.helpers.text import did_you_mean
 from graphrag_eval_async.reference.kinds import MAX_NAME_CHARACTERS
 from graphrag_eval_async.steps import compares_by_name
@@ -30,12 +37,6 @@ _DEFAULTS_OF_TABLE_KEYS: Mapping[str, Any] = {
 }
 """Keys of steps that only tables have a use for. Their defaults do no harm elsewhere."""
 
-_suggest_media_type = lru_cache(MAX_DOUBTS)(did_you_mean)
-"""Return which known media type an unknown one may mean.
-
-Results are cached, since the same mistake is often made many times.
-"""
-
 
 class Doubt(NamedTuple):
     """A probable mistake in the value of a key."""
@@ -53,24 +54,36 @@ def doubt_about_id(identifier: str) -> str | None:
     return None
 
 
+def doubt_about_media_type(media_type: str | None) -> str | None:
+    """Return why a media type is probably mistyped; None if it is known, or if there is none."""
+    known_type = plain_type(media_type)
+    if known_type is None or known_type in MEDIA_TYPES:
+        return None
+    shown_type = known_type[:MAX_NAME_CHARACTERS]
+    suggestion = _suggest_media_type(shown_type)
+    return f"unknown media type {shown_type!r}, the output is compared as text; {suggestion}"
+
+
+@lru_cache(MAX_DOUBTS)  # The same mistake is often made many times.
+def _suggest_media_type(unknown_type: str) -> str:
+    """Return which media type, or which short name of one, an unknown one may mean."""
+    similar = get_close_matches(unknown_type, TYPE_BY_NAME, n=1, cutoff=SIMILARITY_OF_MEDIA_TYPES)
+    if similar:
+        return f"did you mean {similar[0]}?"
+    return did_you_mean(unknown_type, MEDIA_TYPES, SIMILARITY_OF_MEDIA_TYPES)
+
+
 def doubts_about_step(step: Mapping[str, Any]) -> Iterator[Doubt]:
     """Yield each probable mistake in the values of a valid reference step.
 
     These are found:
 
-    - an unknown media type;
     - an output in CSV that is TSV, or whose cells look like RDF terms;
     - an output that is a number, which the text that a tool returns never equals;
     - keys for tables, although the output is a graph.
     """
     media_type = plain_type(step.get("output_media_type"))
     output = step.get("output")
-    if media_type is not None and media_type not in MEDIA_TYPES:
-        shown_type = media_type[:MAX_NAME_CHARACTERS]
-        suggestion = _suggest_media_type(shown_type, MEDIA_TYPES, SIMILARITY_OF_MEDIA_TYPES)
-        message = f"unknown media type {shown_type!r}, the output is compared as text; {suggestion}"
-        yield Doubt("output_media_type", message)
-
     if media_type == CSV and isinstance(output, str):
         message = _doubt_about_csv(output)
         if message:

@@ -12,7 +12,7 @@ from graphrag_eval_async.catalogue.media_types import (
 )
 from graphrag_eval_async.catalogue.reference_steps import ALTERNATIVES, KEYS_OF_EVALUATIONS
 from graphrag_eval_async.errors import MalformedStep
-from graphrag_eval_async.reference.doubts import doubts_about_step
+from graphrag_eval_async.reference.doubts import doubt_about_media_type, doubts_about_step
 from graphrag_eval_async.reference.key_checks import KeyCheck, describe_value
 from graphrag_eval_async.reference.kinds import (
     ALTERNATIVE,
@@ -175,6 +175,13 @@ class StepsReader:
         if not has_comparator:
             self._check_output_in_file(step, f"{place}.output")
 
+        media_type_doubt = None
+        if not has_comparator:
+            media_type_doubt = doubt_about_media_type(checked.values.get("output_media_type"))
+        if media_type_doubt is not None:
+            # It is told even if the step cannot be compared.
+            self._doubts.add(f"{place}.output_media_type", media_type_doubt)
+
         if self._problems.total == problems_before:
             self._add_step(step, place, has_comparator=has_comparator)
         elif "name" in checked.values and not _missing_keys(checked.values):
@@ -250,6 +257,10 @@ class StepsReader:
             if not _is_table_of_one_line(step):
                 self._problems.add(output_place, _FOLDED)
             return
+        media_type_doubt = doubt_about_media_type(step.get("output_media_type"))
+        if problem.startswith("match_columns: ") and media_type_doubt is not None:
+            # The output is probably meant as a table, so this key may stay.
+            problem = "match_columns: only for outputs that are tables; correct output_media_type"
         cure = _cure_for_output(step) if is_about_output else ""
         self._problems.add_text(f"{place}.{problem}{cure}")
 

@@ -211,6 +211,25 @@ VALUES = {
         "line 9",
     ),
     "unknown media type": mistake("text/csv", "text/tortoise", "known: application/", "line 9"),
+    "misspelt media type": mistake("text/csv", "sparql-jsn", "did you mean sparql-json?", "line 9"),
+    "unknown media type and a problem": mistake(
+        "- - name: sparql_query\n        output_media_type: text/csv",
+        "- - nme: sparql_query\n        output_media_type: sparql-jsn",
+        "unknown media type 'sparql-jsn'",
+        "line 9",
+    ),
+    "unknown media type of a table": mistake(
+        "text/csv",
+        "sparql-jsn\n        match_columns: name",
+        "match_columns: only for outputs that are tables; correct output_media_type",
+        "line 10",
+    ),
+    "unknown media type beside its columns": mistake(
+        "text/csv",
+        "sparql-jsn\n        match_columns: name",
+        "unknown media type 'sparql-jsn'",
+        "line 9",
+    ),
 }
 
 LAYOUT = {
@@ -388,6 +407,13 @@ def test_short_names_of_media_types(media_type: str) -> None:
         ("n_triples", "<urn:a> <urn:b> <urn:c> ."),
         ("cypher", '[{"a": 1}]'),
         ("text", "5"),
+        (
+            "xml",
+            (
+                '<sparql xmlns="http://www.w3.org/2005/sparql-results#"><head/>'
+                "<boolean>true</boolean></sparql>"
+            ),
+        ),
     ],
 )
 def test_short_names_are_no_doubt(media_type: str, output: str) -> None:
