@@ -129,12 +129,13 @@ class CarefulReader:
             self._read_question(template, _InheritedKeys(), place)
             return
 
-        inherited = self._read_inherited_keys(template, place)
-        questions = template.get("questions")
+        key_of_questions = _key_of_questions(template)
+        inherited = self._read_inherited_keys(template, key_of_questions, place)
+        questions = template.get(key_of_questions)
         if isinstance(questions, list | tuple):
             # The problems of questions are listed even if their template has a problem.
             for index, question in enumerate(questions):
-                self._read_question(question, inherited, f"{place}.questions[{index}]")
+                self._read_question(question, inherited, f"{place}.{key_of_questions}[{index}]")
         elif "questions" in template:
             self.problems.add(
                 f"{place}.questions",
@@ -142,18 +143,25 @@ class CarefulReader:
                 "begin each question with `- id: `",
             )
 
-    def _read_inherited_keys(self, template: dict[Any, Any], place: str) -> _InheritedKeys:
+    def _read_inherited_keys(
+        self, template: dict[Any, Any], key_of_questions: str, place: str
+    ) -> _InheritedKeys:
         """Return the keys of a template that its questions inherit, if the template is valid.
 
         Its id is added to the contents.
+
+        Args:
+            template: the template.
+            key_of_questions: the key under which it has its questions.
+            place: its place, for messages.
         """
         # The questions are read one by one, so they are not copied here.
-        other_members = {key: value for key, value in template.items() if key != "questions"}
+        other_members = {key: value for key, value in template.items() if key != key_of_questions}
         members = self._json_copy(other_members, place)
         if members is None:
             return _InheritedKeys()
-        if "questions" in template:
-            members["questions"] = []
+        if key_of_questions in template:
+            members[key_of_questions] = []
         values, is_valid = self._keys.check(members, TEMPLATE, place)
         if not is_valid:
             return _InheritedKeys()
@@ -344,3 +352,16 @@ class CarefulReader:
             else:
                 writable[key] = value
         return writable
+
+
+def _key_of_questions(template: dict[Any, Any]) -> str:
+    """Return the key under which a template has its questions, which may be wrong."""
+    if "questions" in template:
+        return "questions"
+    for key, value in template.items():
+        is_short_text = isinstance(key, str) and len(key) <= MAX_NAME_CHARACTERS
+        if is_short_text and isinstance(value, list):
+            suggestion = suggest_key(key, TEMPLATE)
+            if suggestion.kind is TEMPLATE and suggestion.key == "questions":
+                return key
+    return "questions"

@@ -126,6 +126,12 @@ KEYS = {
         "alternatives[0].outputs: unknown key; did you mean output?",
         "line 10",
     ),
+    "question of a template and a key below it": mistake(
+        "  questions:\n  - id: q1",
+        "  question:\n  - question_id: q1",
+        "question_id: unknown key; did you mean id?",
+        "line 3",
+    ),
 }
 
 VALUES = {
