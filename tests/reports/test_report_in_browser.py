@@ -145,7 +145,7 @@ def test_the_list_of_questions_shows_failures_or_changed_ones_or_all(
 
 def test_without_a_script_there_is_no_filter(
     tmp_path: Path,
-    browser: Any,  # noqa: F811
+    browser: Any,
 ) -> None:
     path = tmp_path / "report.html"
     path.write_text(report_of([result("wrong", 0.0), result("right")]))
