@@ -359,8 +359,9 @@ def _key_of_questions(template: dict[Any, Any]) -> str:
     if "questions" in template:
         return "questions"
     for key, value in template.items():
-        is_short_text = isinstance(key, str) and len(key) <= MAX_NAME_CHARACTERS
-        if is_short_text and isinstance(value, list):
+        if not isinstance(key, str) or len(key) > MAX_NAME_CHARACTERS:
+            continue
+        if isinstance(value, list):
             suggestion = suggest_key(key, TEMPLATE)
             if suggestion.kind is TEMPLATE and suggestion.key == "questions":
                 return key

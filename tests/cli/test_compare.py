@@ -42,8 +42,10 @@ def test_a_regression_is_told(folder: Folder, capfd: pytest.CaptureFixture[str])
     assert run(*both(folder, GOOD, WORSE), "--fail-on-regression") == 1
     # The change of the only template that changed is not told a second time.
     assert capfd.readouterr().err.splitlines() == [
-        "gate failed: steps_score is worse: 0.6154 -> 0.4481, -0.167; 0 questions better, "
-        "12 worse, 40 equal, p < 0.001, all in very long names of templates"
+        (
+            "gate failed: steps_score is worse: 0.6154 -> 0.4481, -0.167; 0 questions better, "
+            "12 worse, 40 equal, p < 0.001, all in very long names of templates"
+        )
     ]
     # More tokens are no regression; what is worse need not be significantly worse.
     assert run(*both(folder, GOOD, BETTER), "--fail-on-regression") == 0
