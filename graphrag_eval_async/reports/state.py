@@ -36,6 +36,15 @@ MAX_NAME = 60
 """Maximum number of characters of the name of a template in the line."""
 
 
+MAX_TEMPLATES_TO_BLAME = 2
+"""With more templates that changed, the state begins with all results."""
+
+SHARE_OF_CHANGE_EVERYWHERE = 0.6
+"""A score changed everywhere if its mean over all results changed by this share of its greatest
+change in a template, or by more. One of two equal templates that fell alone gives a half. (Chosen.)
+"""
+
+
 class StateKind(StrEnum):
     """What the results so far say about changes of the scores."""
 
@@ -164,16 +173,30 @@ def run_state(
 
 
 def _most_telling_first(changes: Sequence[ScoreChange]) -> list[ScoreChange]:
-    """Sort changes of one direction: where one or two templates changed, these say where to look,
-    so they come before all results; where more did, all results come first. Larger changes come
-    before smaller ones.
+    """Sort changes of one direction so that the first ones say where to look.
+
+    If a few templates changed, they come before all results. All results come first if they changed
+    about as much as the template that changed most, or if more templates changed. Larger changes
+    come before smaller ones.
     """
     of_templates = [change for change in changes if change.template is not None]
     of_all_results = [change for change in changes if change.template is None]
-    of_templates.sort(key=lambda change: -abs(change.after - change.before))
-    if len({change.template for change in of_templates}) <= 2:
-        return [*of_templates, *of_all_results]
-    return [*of_all_results, *of_templates]
+    of_templates.sort(key=_size, reverse=True)
+    changed_templates = {change.template for change in of_templates}
+    is_everywhere = any(
+        _size(overall) >= SHARE_OF_CHANGE_EVERYWHERE * _size(change)
+        for overall in of_all_results
+        for change in of_templates
+        if change.metric == overall.metric
+    )
+    if is_everywhere or len(changed_templates) > MAX_TEMPLATES_TO_BLAME:
+        return [*of_all_results, *of_templates]
+    return [*of_templates, *of_all_results]
+
+
+def _size(change: ScoreChange) -> float:
+    """Return how much a score changed, in either direction."""
+    return abs(change.after - change.before)
 
 
 def _state_in_words(
@@ -197,7 +220,7 @@ def _state_in_words(
     if kind is StateKind.NO_SCORES:
         return "No score from 0 to 1 so far"
     if kind is StateKind.STEADY:
-        return f"Steady: {mix_in_words}; each template is steady" if mix_in_words else "Steady"
+        return f"Steady: {mix_in_words}; no template clearly changed" if mix_in_words else "Steady"
 
     first = changes[0]
     since = _since_in_words(first.since, first.since_result)
