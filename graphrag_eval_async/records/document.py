@@ -33,7 +33,7 @@ class Document:
     def __init__(self, source: Path | bytes, *, is_json: bool = False) -> None:
         """Take the path of the file, or its contents; it is parsed when a place is first used."""
         self._source = source
-        self._is_json = is_json
+        self.is_json = is_json
 
     @cached_property
     def root(self) -> Any:
@@ -67,7 +67,7 @@ class Document:
 
         So it is with all texts of several lines but those that begin with ``|``, and never in JSON.
         """
-        if self._is_json:
+        if self.is_json:
             return False
         node = self._node_at(place)
         is_text = isinstance(getattr(node, "value", None), str)

@@ -81,7 +81,8 @@ class CarefulReader:
         self.problems = Mistakes()
         self.doubts = Mistakes(most=MAX_DOUBTS)
         self._contents = Contents(comparators)
-        self._keys = KeyCheck(self.problems, self.doubts)
+        self._is_json = document is not None and document.is_json
+        self._keys = KeyCheck(self.problems, self.doubts, is_json=self._is_json)
         self._steps = StepsReader(self._contents, self._keys, self.problems, self.doubts, document)
         # The place of the object that has an id, by the key of the id, such as "template_id", and
         # the id.
@@ -97,7 +98,7 @@ class CarefulReader:
             for index, template in enumerate(templates):
                 self._read_template(template, f"templates[{index}]")
         else:
-            self.problems.add("templates", problem_of_layout(templates))
+            self.problems.add("templates", problem_of_layout(templates, is_json=self._is_json))
             if isinstance(templates, dict):
                 self._read_wrapped(templates)
         return self._contents
@@ -137,10 +138,12 @@ class CarefulReader:
             for index, question in enumerate(questions):
                 self._read_question(question, inherited, f"{place}.{key_of_questions}[{index}]")
         elif "questions" in template:
+            cure = "begin each question with `- id: `"
+            if self._is_json:
+                cure = 'write [{"id": ..., "question_text": ...}]'
             self.problems.add(
                 f"{place}.questions",
-                f"expected a list of questions, got {describe_value(questions)}; "
-                "begin each question with `- id: `",
+                f"expected a list of questions, got {describe_value(questions)}; {cure}",
             )
 
     def _read_inherited_keys(
@@ -359,10 +362,9 @@ def _key_of_questions(template: dict[Any, Any]) -> str:
     if "questions" in template:
         return "questions"
     for key, value in template.items():
-        if not isinstance(key, str) or len(key) > MAX_NAME_CHARACTERS:
+        if not isinstance(key, str) or not isinstance(value, list):
             continue
-        if isinstance(value, list):
-            suggestion = suggest_key(key, TEMPLATE)
-            if suggestion.kind is TEMPLATE and suggestion.key == "questions":
-                return key
+        suggestion = suggest_key(key[:MAX_NAME_CHARACTERS], TEMPLATE)
+        if suggestion.kind is TEMPLATE and suggestion.key == "questions":
+            return key
     return "questions"

@@ -9,6 +9,7 @@ from msgspec import Raw
 
 from graphrag_eval_async.errors import ReferenceDataError
 from graphrag_eval_async.records.document import Document
+from graphrag_eval_async.reference.layout import LAYOUT_IN_JSON
 from graphrag_eval_async.reference.reading import read_templates
 from graphrag_eval_async.reference.reference_set import Reference
 
@@ -61,7 +62,8 @@ def _decode(text: bytes, *, is_json: bool) -> Any:
     from graphrag_eval_async.records.yaml_file import UnreadableFile, check_keys, read_yaml
 
     if not text.strip():
-        raise UnreadableFile(f"the file is empty; {_FIRST_LINES}")
+        first_lines = f"begin with {LAYOUT_IN_JSON}" if is_json else _FIRST_LINES
+        raise UnreadableFile(f"the file is empty; {first_lines}")
     if is_json:
         check_keys(text)
         return Raw(text)

@@ -51,7 +51,9 @@ class KeyCheck:
     A problem makes the reference set invalid; a doubt is probably a mistake.
     """
 
-    def __init__(self, problems: Mistakes, doubts: Mistakes) -> None:
+    def __init__(self, problems: Mistakes, doubts: Mistakes, *, is_json: bool = False) -> None:
+        """Prepare to check; `is_json` is whether the objects are from a file in JSON."""
+        self._is_json = is_json
         self._problems = problems
         self._doubts = doubts
 
@@ -115,7 +117,7 @@ class KeyCheck:
                 missing.discard(missing_key)
         for key in sorted(missing):
             advice = required.get(key, f"a {kind.name} needs it")
-            if key in members:
+            if key in members and not self._is_json:
                 advice += "; YAML reads text that begins with # as a comment, so put it in quotes"
             self._problems.add(f"{place}.{key}", f"missing; {advice}")
 
@@ -164,7 +166,7 @@ class KeyCheck:
                     return
 
         expected = " or ".join(_in_words(possible_type) for possible_type in types)
-        cure = _cure(value, types[0], key)
+        cure = _cure(value, types[0], key, is_json=self._is_json)
         # A file often has many ids that are numbers, for example. They are one mistake, but each
         # misspelt choice is a mistake of its own.
         choice = value if isinstance(types[0], inspect.LiteralType) else None
@@ -263,13 +265,14 @@ def describe_value(value: Any) -> str:
     return describe(value) if value else "empty text"
 
 
-def _cure(value: Any, expected_type: inspect.Type, key: str) -> str:
+def _cure(value: Any, expected_type: inspect.Type, key: str, *, is_json: bool) -> str:
     """Return what to do about a value of a wrong type, as the end of a message; "" if unknown.
 
     Args:
         value: the value.
         expected_type: the type that it should have.
         key: its key.
+        is_json: whether it is from a file in JSON.
     """
     if key == "order":
         return "; for the order of rows, write ordered: true in the step"
@@ -277,7 +280,7 @@ def _cure(value: Any, expected_type: inspect.Type, key: str) -> str:
         case inspect.LiteralType():
             return _cure_for_choice(value, expected_type)
         case inspect.StrType():
-            return _cure_for_text(value)
+            return _cure_for_text(value, is_json=is_json)
         case inspect.BoolType() if isinstance(value, str):
             return "; write true or false without quotes"
         case inspect.IntType() | inspect.FloatType() if isinstance(value, str):
@@ -289,16 +292,16 @@ def _cure(value: Any, expected_type: inspect.Type, key: str) -> str:
     return ""
 
 
-def _cure_for_text(value: Any) -> str:
+def _cure_for_text(value: Any, *, is_json: bool) -> str:
     """Return how to write a text where there is another value, as the end of a message.
 
     It is "" if there is no advice.
     """
-    if value is None:
+    if value is None and not is_json:
         return "; write the text; put it in quotes if it begins with #"
-    if value == "":
+    if value is None or value == "":
         return "; write the text"
-    if isinstance(value, bool):
+    if isinstance(value, bool) and not is_json:
         return "; YAML reads yes, no, on and off as true and false; put it in quotes"
     if isinstance(value, int | float):
         return "; put it in quotes"

@@ -14,6 +14,9 @@ from graphrag_eval_async.reference.kinds import (
     suggest_key,
 )
 
+LAYOUT_IN_JSON = '[{"template_id": "NAME", "questions": [...]}]'
+"""How a file in JSON begins, for messages."""
+
 LAYOUT_OF_TEMPLATE = "{template_id: NAME, questions: [...]}"
 """How a template begins, for messages."""
 
@@ -24,11 +27,17 @@ _KEYS_OF_CONFIGURATIONS = frozenset({"llm", "metrics", "execute", "aliases", "cu
 """Keys that are in configurations and never in reference sets."""
 
 
-def problem_of_layout(document: Any) -> str:
-    """Return what is wrong with a value that should be a list of templates, and what to write."""
+def problem_of_layout(document: Any, *, is_json: bool = False) -> str:
+    """Return what is wrong with a value that should be a list of templates, and what to write.
+
+    Args:
+        document: the value.
+        is_json: whether it is from a file in JSON.
+    """
     expected = f"expected a list of at least one template, [{LAYOUT_OF_TEMPLATE}]"
     if isinstance(document, dict):
-        return f"{expected}, got {describe_value(document)}; {_cure_for_object(document)}"
+        cure = _cure_for_object(document, is_json=is_json)
+        return f"{expected}, got {describe_value(document)}; {cure}"
     if isinstance(document, str) and "," in document:
         return f"{expected}, got text; for a table, run init --questions"
     if isinstance(document, str | int | float | list | None):
@@ -36,14 +45,18 @@ def problem_of_layout(document: Any) -> str:
     return f"{expected}, got {describe(document)}"
 
 
-def _cure_for_object(document: dict[Any, Any]) -> str:
+def _cure_for_object(document: dict[Any, Any], *, is_json: bool) -> str:
     """Return what to do about an object in place of a list of templates."""
     for key, value in document.items():
         shown_key = str(key)[:MAX_NAME_CHARACTERS]
         if is_whole_set(shown_key, value):
             return f"remove the key {shown_key}, and keep only its list"
         if isinstance(value, dict) and "questions" in value:
+            if is_json:
+                return f"write {LAYOUT_IN_JSON}, with {shown_key} as template_id"
             return f"begin each template with `- template_id: {shown_key}`"
+    if is_json and ("template_id" in document or "questions" in document):
+        return f"write {LAYOUT_IN_JSON}"
     if "template_id" in document:
         return "begin each template with `- template_id: `"
     if "questions" in document:

@@ -141,7 +141,9 @@ class Reference:
         Raises:
             ReferenceDataError: the templates are invalid. The error lists all problems.
         """
-        document = None if source is None else Document(Path(source))
+        document = (
+            None if source is None else Document(Path(source), is_json=source.endswith(".json"))
+        )
         reading = read_templates(templates, comparators or {}, document)
         if reading.problems:
             raise ReferenceDataError(reading.problems, source, reading.doubts)

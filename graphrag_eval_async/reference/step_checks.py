@@ -66,6 +66,7 @@ class StepsReader:
         self._problems = problems
         self._doubts = doubts
         self._document = document
+        self._is_json = document is not None and document.is_json
 
     def read_groups(self, groups: Any, place: str) -> list[list[dict[str, Any]]] | None:
         """Return the groups of steps of a question, and add the steps to the contents.
@@ -144,7 +145,10 @@ class StepsReader:
             else:
                 message = f"expected a step, got {describe_value(step)}; write {_LAYOUT_OF_STEP}"
                 if isinstance(step, list):
-                    message = "expected a step, got a list; it is too deep by one, so remove a `-`"
+                    surplus = "a pair of brackets" if self._is_json else "a `-`"
+                    message = (
+                        f"expected a step, got a list; it is too deep by one, so remove {surplus}"
+                    )
                 self._problems.add(step_place, message)
         return read
 
@@ -261,7 +265,7 @@ class StepsReader:
         if problem.startswith("match_columns: ") and media_type_doubt is not None:
             # The output is probably meant as a table, so this key may stay.
             problem = "match_columns: only for outputs that are tables; correct output_media_type"
-        cure = _cure_for_output(step) if is_about_output else ""
+        cure = _cure_for_output(step, is_json=self._is_json) if is_about_output else ""
         self._problems.add_text(f"{place}.{problem}{cure}")
 
 
@@ -309,7 +313,7 @@ def _is_table_of_one_line(step: dict[str, Any]) -> bool:
     return _is_table(step) and isinstance(output, str) and "\n" not in output.strip()
 
 
-def _cure_for_output(step: dict[str, Any]) -> str:
+def _cure_for_output(step: dict[str, Any], *, is_json: bool) -> str:
     """Return what to do about an output that is not of its media type, as the end of a message."""
     media_type = plain_type(step.get("output_media_type"))
     output = step.get("output")
@@ -318,10 +322,12 @@ def _cure_for_output(step: dict[str, Any]) -> str:
     if _is_table(step):
         if isinstance(output, str):
             return "; put cells with a separator in double quotes"
+        if is_json:
+            return "; write its lines as one text with \\n, or leave output_media_type out"
         return "; write its lines as text below `output: |`, or leave output_media_type out"
-    is_json = isinstance(output, list | dict) or str(output).lstrip().startswith(("{", "["))
+    has_json = isinstance(output, list | dict) or str(output).lstrip().startswith(("{", "["))
     if media_type == SPARQL_RESULTS and isinstance(output, list):
         return "; for a list of rows, write output_media_type: application/json, compare: table"
-    if isinstance(output, str) and not is_json:
+    if isinstance(output, str) and not has_json:
         return "; for a table in lines, write output_media_type: text/csv"
     return ""

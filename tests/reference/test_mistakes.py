@@ -373,6 +373,36 @@ def test_a_file_that_is_something_else(
     check_message(path, (words,))
 
 
+@pytest.mark.parametrize(
+    "content",
+    [
+        pytest.param("", id="empty"),
+        pytest.param('{"questions": []}', id="only questions"),
+        pytest.param('{"template_id": "a", "questions": []}', id="one template"),
+        pytest.param('{"films": {"questions": []}}', id="under an id"),
+        pytest.param('[{"template_id": "a", "questions": {}}]', id="questions are an object"),
+        pytest.param(AS_JSON.replace('"How many?"', "null"), id="no text"),
+        pytest.param(AS_JSON.replace('"2"', "true"), id="answer is true"),
+        pytest.param(AS_JSON.replace('"Playtime"', "null"), id="no answer to match"),
+        pytest.param(
+            AS_JSON.replace('"film\\nurn:film:playtime\\n"', '{"film": 1}'), id="object as CSV"
+        ),
+        pytest.param(
+            json.dumps(template({**question(), "reference_steps": [[[{"name": "a"}]]]})),
+            id="steps are too deep",
+        ),
+    ],
+)
+def test_files_in_json_get_no_advice_about_yaml(content: str, tmp_path: Path) -> None:
+    path = tmp_path / "r.json"
+    path.write_text(content)
+    found = messages(path)
+    assert found
+    for message in found:
+        for words in ("YAML", "`-", "- id", "output: |", "#"):
+            assert words not in message
+
+
 def test_a_directory(tmp_path: Path) -> None:
     assert messages(tmp_path) == ["is a directory; name the file of the reference set in it"]
 
