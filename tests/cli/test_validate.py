@@ -34,15 +34,29 @@ def test_every_problem_of_responses(folder: Folder, capfd: pytest.CaptureFixture
     responses = folder.lines(response("q1"), *bad, failed("q3"), response("q9"))
     assert run("validate", folder.reference, responses) == 3
     out, err = capfd.readouterr()
-    *rejects, missing, summary = out.splitlines()
-    assert [int(line.split(" line ")[1].split()[0]) for line in rejects] == [*range(2, 22), 23]
-    assert all(line.startswith(f"{responses}: line ") for line in rejects)
+    syntax_error, unknown_id, missing, summary = out.splitlines()
+    assert syntax_error.startswith(f"{responses}: line 2 ")
+    assert syntax_error.endswith("; in 20 lines, also line 3, line 4 and 17 more")
+    assert unknown_id.startswith(f"{responses}: line 23 ")
+    assert "'q9'" in unknown_id
     assert missing == "1 question without a response: 'q2'"
     assert summary == (
         "reference set valid (templates: 2, questions: 3); "
         "responses: 2, rejected lines: 21, questions without a response: 1"
     )
     assert not err
+
+
+def test_lines_with_the_same_mistake_are_one(
+    folder: Folder, capfd: pytest.CaptureFixture[str]
+) -> None:
+    responses = folder.lines(response("q8"), response("q9"), {"question_id": 1}, response("x"))
+    assert run("validate", folder.reference, responses) == 3
+    unknown_ids, no_text, *_ = capfd.readouterr().out.splitlines()
+    assert unknown_ids.startswith(f"{responses}: line 1 (byte 0): ")
+    assert unknown_ids.endswith("; in 3 lines, also line 2, line 4")
+    assert no_text.startswith(f"{responses}: line 3 ")
+    assert "also" not in no_text
 
 
 def test_warnings_are_listed_beside_problems(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections import Counter, defaultdict
 from dataclasses import dataclass
@@ -10,7 +11,6 @@ from typing import TYPE_CHECKING
 from warnings import catch_warnings
 
 from graphrag_eval_async.cli.exits import Exit, Interrupts, run_to_end
-from graphrag_eval_async.cli.files import open_output
 from graphrag_eval_async.cli.records import read_records
 from graphrag_eval_async.cli.run import TraceOptions, make_trace_format
 from graphrag_eval_async.cli.run_summary import end
@@ -24,8 +24,8 @@ from graphrag_eval_async.errors import (
 from graphrag_eval_async.helpers.text import one_line, tell
 from graphrag_eval_async.records import Reject, Rejects, read_record
 from graphrag_eval_async.records.aliases import names_by_alias, rename_steps, step_names
+from graphrag_eval_async.records.reject import KEPT_REJECTS
 from graphrag_eval_async.reference import NoReference, Reference, load_reference, misnamed_steps
-from graphrag_eval_async.sinks import LineFile
 from graphrag_eval_async.traces.format import format_for, record_reader
 
 if TYPE_CHECKING:
@@ -35,6 +35,12 @@ if TYPE_CHECKING:
 
 SHOWN_QUESTIONS = 3
 """How many of the questions without a response are named; the others are counted."""
+
+SHOWN_LINES = 3
+"""How many of the lines that are rejected for the same reason are named; the others are counted."""
+
+_QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
+"""A part of a message that differs among lines with the same mistake, such as an id."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,6 +109,34 @@ def _check_ragas_metrics(path: str) -> None:
         make_ragas_metrics(sections)
 
 
+class EqualRejects:
+    """Lines of a file that are rejected for the same reason."""
+
+    def __init__(self, path: str, first: Reject) -> None:
+        """Begin with the first line of a file that is rejected for the reason."""
+        self._path = path
+        self._first = first
+        self._further_places: list[str] = []
+        self._count = 1
+
+    def add(self, reject: Reject) -> None:
+        """Add a line; the places of the first `SHOWN_LINES` are kept."""
+        self._count += 1
+        if self._count <= SHOWN_LINES:
+            place = f"line {reject.line}" if reject.line else f"byte {reject.offset}"
+            self._further_places.append(place)
+
+    def __str__(self) -> str:
+        # A long message must not hide how many lines have it.
+        text = one_line(f"{self._path}: {self._first}")
+        if self._count == 1:
+            return text
+        text += f"; in {self._count} lines, also {', '.join(self._further_places)}"
+        if self._count > SHOWN_LINES:
+            text += f" and {self._count - SHOWN_LINES} more"
+        return text
+
+
 class ResponsesCheck:
     """Checks responses, or traces with responses, against a reference set."""
 
@@ -117,6 +151,8 @@ class ResponsesCheck:
         self._is_strict = options.strict
         self._trace_format = make_trace_format(options)
         self._rejects = Rejects()
+        # Those that are the same mistake in a file, under the file, the reason and the message.
+        self._equal_rejects: dict[tuple[str, str, str], EqualRejects] = {}
         self._responses_by_question = Counter[str]()
         # For each template, the names of steps that agents executed, and the ids of the questions
         # that they answered.
@@ -139,7 +175,7 @@ class ResponsesCheck:
         self._names_by_step = step_names(name_by_alias, reference_names, ())
 
     def run(self, path: str, interrupts: Interrupts, *, headline: str) -> Exit:
-        """Print each invalid response of a file, and then how many responses it has.
+        """Print why responses of a file are invalid, and then how many responses it has.
 
         Args:
             path: the file with the responses.
@@ -149,21 +185,19 @@ class ResponsesCheck:
         Returns:
             The exit code of the command.
         """
-        output = open_output(LineFile, "-")
 
         async def check(record: Record) -> None:
-            """Count a valid response, or print why a record is rejected."""
+            """Count a valid response, or note why a record is rejected."""
             response = self._read(record)
-            if not isinstance(response, Reject):
+            if isinstance(response, Reject):
+                self._add_reject(response, path)
+            else:
                 self._count(response)
-                return
-            # Rejects are only counted: each of them is printed at once.
-            self._rejects.add(response, keep=False)
-            line = one_line(f"{response.path or path}: {response}")
-            await output.send(line.encode(errors="backslashreplace") + b"\n")
 
         reading = read_records(path, self._trace_format, self._reference, check)
         ending = run_to_end(reading, interrupts)
+        for equal_rejects in self._equal_rejects.values():
+            tell(sys.stdout, str(equal_rejects))
 
         summary = f"{headline}; responses: {self._responses_by_question.total()}"
         summary += f", rejected lines: {self._rejects.total}"
@@ -184,6 +218,24 @@ class ResponsesCheck:
         if code == Exit.OK and self._is_strict and misnamed is not None:
             return Exit.USAGE
         return code
+
+    def _add_reject(self, reject: Reject, path: str) -> None:
+        """Count a reject, together with those that are the same mistake.
+
+        Args:
+            reject: the reject.
+            path: path of its file, if the reject has none.
+        """
+        self._rejects.add(reject, keep=False)
+        path = reject.path or path
+        group = (path, reject.reason, _QUOTED.sub("", reject.message))
+        if group in self._equal_rejects:
+            self._equal_rejects[group].add(reject)
+        elif len(self._equal_rejects) < KEPT_REJECTS:
+            self._equal_rejects[group] = EqualRejects(path, reject)
+        else:
+            # So that memory stays bounded, further mistakes are printed at once.
+            tell(sys.stdout, one_line(f"{path}: {reject}"))
 
     def _count(self, response: Response) -> None:
         """Count a valid response, and note which steps it executed for which template."""
