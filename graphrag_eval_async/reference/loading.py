@@ -69,7 +69,12 @@ def load_reference(
     elif score is not None:
         raise UsageError("score: only for benchmarks, with `format`")
 
-    loaded = reference if isinstance(reference, Reference) else _read(reference, comparators)
+    try:
+        loaded = reference if isinstance(reference, Reference) else _read(reference, comparators)
+    except ReferenceDataError as error:
+        if strict and error.doubts:
+            raise ReferenceDataError([*error.problems, *error.doubts], error.source) from None
+        raise
 
     if loaded.doubts:
         source = None

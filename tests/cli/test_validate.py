@@ -73,6 +73,20 @@ def test_warnings_are_listed_beside_problems(
     assert warning.startswith("warning: templates[0].questions[1].mach: unknown key, ignored; did")
 
 
+def test_strict_counts_warnings_beside_problems(
+    folder: Folder, capfd: pytest.CaptureFixture[str]
+) -> None:
+    questions = [{"id": 1, "question_text": "?"}, {"id": "q2", "question_text": "?", "mach": "x"}]
+    reference = folder.write(
+        "broken.json", orjson.dumps([{"template_id": "t", "questions": questions}])
+    )
+    assert run("validate", reference, "--strict") == 2
+    headline, problem, doubt = capfd.readouterr().out.splitlines()
+    assert headline == f"reference set: 2 problems in {reference}"
+    assert problem.startswith("  templates[0].questions[0].id: expected text, got the number 1")
+    assert doubt.startswith("  templates[0].questions[1].mach: unknown key, ignored; did you mean")
+
+
 def test_steps_under_a_wrong_key_are_a_problem(
     folder: Folder, capfd: pytest.CaptureFixture[str]
 ) -> None:
