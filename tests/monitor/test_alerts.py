@@ -242,7 +242,7 @@ def test_after_a_restart_alerts_that_were_on_stay_listed_and_windows_are_empty(w
     [kept] = first.facts()
     second.on_change = changes.append
     second.resume({text: kept, "another": kept}, 0.0)
-    assert second.facts() == [kept | {"value": None, "samples": 0}]
+    assert second.facts() == [kept | {"value": None, "samples": 0, "holds": False}]
     new.resume({}, 0.0)
     for now, value in enumerate([0.0, 1.0, 0.5, 1.0], 1):
         assert not changes
@@ -250,7 +250,9 @@ def test_after_a_restart_alerts_that_were_on_stay_listed_and_windows_are_empty(w
         for alerts in (second, new):
             alerts.add(seen({"x": value}), float(now))
         if now < 3:
-            assert second.facts() == [kept | {"value": None, "samples": now}]
+            # The mean of 0.0 is below 0.5, that of 0.0 and 1.0 is not.
+            expected = {"value": None, "samples": now, "holds": now == 1}
+            assert second.facts() == [kept | expected]
             assert value_of(second.facts()[0]) == "window not full yet"
     assert value_of({"value": None}) == "no values"  # Of a restored change, which has no `samples`.
     [ended] = changes

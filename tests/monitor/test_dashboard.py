@@ -57,7 +57,7 @@ async def test_the_page_has_the_numbers_of_the_snapshot() -> None:
     for text in (
         "Too early to say: 4 ",
         "Most failures: agent_error: no answer 1 of 2 failures so far",
-        "1 active alert error_rate > 0 over 1 now 1 since ",
+        "1 active alert error_rate > 0 over 1 mean of error_rate is now 1 since ",
         f"steps_score {steps['mean']:.3f} all 4 results over 3 questions",
         f"95% interval {ends}",
         "error_rate 16.7% over 3 questions",

@@ -148,7 +148,9 @@ async def test_an_interval_is_of_the_number_beside_it() -> None:
     # In the window is another mean: the interval stays with the mean of all.
     async with finished(answers, window=Last(1)) as dashboard:
         html = (await get(dashboard.url))[2]
-    expected = f"1.000 last 1 result 0.667 overall, over 3 questions, 95% interval {ends}"
+    expected = (
+        f"0.667 all 3 results over 3 questions, 95% interval {ends}, 1.000 in the last 1 result"
+    )
     assert expected in text_of(html)
     # With repeats, the interval is of first samples, and so of no number on the page.
     async with finished([*answers, response("q1", False)]) as dashboard:

@@ -296,13 +296,13 @@ async def test_a_dashboard_shows_what_came_before(tmp_path: Path, window: Last |
         assert "Restoring the results of an earlier run: 0 so far" in (await get(dashboard.url))[2]
         assert (await anext(dashboard))["steps_score"] == 1.0
         async with asyncio.timeout(DEADLINE_SECONDS):
-            while "0.524 overall" not in (html := (await get(dashboard.url))[2]):
+            while "Ended after" not in (html := (await get(dashboard.url))[2]):
                 pass
         _, _, result = await get(f"{dashboard.url}results/20")
     is_timed = isinstance(window, Seconds)
     shown = text_of(html)
-    recent = "1.000 last 1 h" if is_timed else "0.250 last 4 results"
-    assert f"steps_score {recent} 0.524 overall, over 1 of 3 questions" in shown
+    recent = "1.000 in the last 1 h" if is_timed else "0.250 in the last 4 results"
+    assert f"steps_score 0.524 all 21 results over 1 of 3 questions, {recent}" in shown
     assert "restored from an earlier run 20 results" in shown
     restored = "Recent results only of this run: nobody knows when the restored ones came"
     assert (restored in shown) == is_timed

@@ -368,7 +368,7 @@ CASES: dict[str, tuple[Sequence[tuple[str, float | None]], str, str]] = {
     ),
     "a name from outside": (
         [(f"{name}\n\x1b[31m", value) for value in (1.0, 0.0) for _ in range(200) for name in "ab"],
-        r"Getting worse since 15 Jan 08:06 UTC: a \x1b[31m 1.00 to 0.00, b \x1b[31m 1.00 to 0.00, steps_score 1.00 to 0.00",  # noqa: E501
+        r"Getting worse since 15 Jan 08:06 UTC: steps_score 1.00 to 0.00, a \x1b[31m 1.00 to 0.00, b \x1b[31m 1.00 to 0.00",  # noqa: E501
         SCORE,
     ),
 }
